@@ -1,0 +1,1 @@
+# Installing comes with the package files.

@@ -1,0 +1,36 @@
+# semel_module(NAME DIR LINKS targets…): a static library from DIR's *.cpp, and from its *_test.cpp a test program that
+# links that module and what it may depend on, nothing else: a wrong include direction fails to link.
+function(semel_module NAME DIR)
+  cmake_parse_arguments(ARG "" "" "LINKS" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${DIR}/*.cpp)
+  set(tests ${sources})
+  list(FILTER sources EXCLUDE REGEX "_test\\.cpp$")
+  list(FILTER tests INCLUDE REGEX "_test\\.cpp$")
+  add_library(semel_${NAME} STATIC ${sources})
+  target_include_directories(semel_${NAME} PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>)
+  target_link_libraries(semel_${NAME} PUBLIC ${ARG_LINKS} PRIVATE $<BUILD_INTERFACE:semel_flags>)
+  if(tests AND SEMEL_TESTS)
+    semel_test(${NAME}_test SOURCES ${tests} LINKS semel_${NAME})
+  endif()
+endfunction()
+
+# semel_test(NAME SOURCES … LINKS …): a GoogleTest program; each of its tests is a ctest of its own.
+# MAIN: the sources bring their own main(). WHOLE: run as one ctest. TIMEOUT: seconds.
+function(semel_test NAME)
+  cmake_parse_arguments(ARG "WHOLE;MAIN" "TIMEOUT" "SOURCES;LINKS;LABELS" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  add_executable(${NAME} ${ARG_SOURCES})
+  target_link_libraries(${NAME} PRIVATE ${ARG_LINKS} semel_flags GTest::gtest GTest::gmock)
+  if(NOT ARG_MAIN)
+    target_link_libraries(${NAME} PRIVATE GTest::gtest_main)
+  endif()
+  if(ARG_WHOLE)
+    add_test(NAME ${NAME} COMMAND ${NAME})
+    set_tests_properties(${NAME} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+  else()
+    gtest_discover_tests(${NAME} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${NAME}." PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+  endif()
+endfunction()
