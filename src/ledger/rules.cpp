@@ -66,6 +66,7 @@ void make_settled(Record& record, Outcome outcome, TimePoint now) {
     record.state = State::settled;
     record.outcome = std::move(outcome);
     record.settled_at = now;
+    record.lease_until = {};
     record.doubt = false;
     record.unknown_since.reset();
     record.checkpoints.clear();

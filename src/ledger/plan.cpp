@@ -1,0 +1,84 @@
+#include "ledger/plan.hpp"
+
+#include <utility>
+
+#include "base/assert.hpp"
+
+namespace semel {
+namespace {
+
+struct Step {
+    Answer answer;
+    std::optional<Write> write;
+};
+
+/// One command on what was found. Tokens are taken only by grants.
+Result<Step> step(const Command& command, std::size_t index, Found found, const PlanInput& input, std::uint64_t& tokens_used) {
+    if (auto* failure = std::get_if<Failure>(&found)) return std::move(*failure);
+    if (std::holds_alternative<Locked>(found)) {
+        if (std::holds_alternative<Claim>(command)) return Step{Busy{locked_retry_after}, std::nullopt};
+        return Failure{Code::contended, "the row is locked by another transaction"};
+    }
+    auto& record = std::get<std::optional<Record>>(found);
+    const bool existed = record.has_value();
+    const OperationId id = existed ? record->id : id_of(command);
+    const Token fresh{input.first_token.value + tokens_used};
+    Decision decision = decide(std::move(record), command, {input.now, fresh, input.owner});
+    if (!decision.changed) return Step{std::move(decision.answer), std::nullopt};
+    if (const auto* claimed = std::get_if<Claimed>(&decision.answer)) {
+        if (input.refuse_claims) return *input.refuse_claims;
+        SEMEL_ASSERT(claimed->token == fresh, "a grant uses the fresh token");
+        ++tokens_used;
+    }
+    return Step{std::move(decision.answer), Write{index, id, std::move(decision.next), existed}};
+}
+
+}  // namespace
+
+Plan plan(std::span<const Group> groups, std::vector<Found> found, const PlanInput& input) {
+    Plan result;
+    result.answers.reserve(groups.size());
+    result.writes.reserve(found.size());
+    std::size_t index = 0;
+    for (const Group& group : groups) {
+        std::vector<Answer> answers;
+        answers.reserve(group.commands.size());
+        const std::size_t writes_before = result.writes.size();
+        std::optional<Failure> failed;
+        bool all_stand = true;
+        for (const Command& command : group.commands) {
+            const std::size_t at = index++;
+            if (failed) continue;
+            auto taken = step(command, at, std::move(found[at]), input, result.tokens_used);
+            if (!taken) {
+                failed = taken.failure();
+                continue;
+            }
+            all_stand = all_stand && stands(taken->answer);
+            answers.push_back(std::move(taken->answer));
+            if (taken->write) result.writes.push_back(std::move(*taken->write));
+        }
+        const bool lone = group.commands.size() == 1;
+        if (failed || (!all_stand && !lone)) result.writes.resize(writes_before);
+        if (failed) {
+            result.answers.emplace_back(std::move(*failed));
+            continue;
+        }
+        if (!all_stand && !lone) {
+            for (Answer& answer : answers)
+                if (stands(answer)) answer = Withheld{};
+        }
+        result.answers.emplace_back(std::move(answers));
+    }
+    return result;
+}
+
+std::uint64_t tokens_needed(std::span<const Group> groups) {
+    std::uint64_t count = 0;
+    for (const Group& group : groups)
+        for (const Command& command : group.commands)
+            if (std::holds_alternative<Claim>(command)) ++count;
+    return count;
+}
+
+}  // namespace semel
