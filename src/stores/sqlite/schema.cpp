@@ -1,0 +1,85 @@
+#include "stores/sqlite/schema.hpp"
+
+#include <fmt/format.h>
+
+#include "stores/sqlite/database.hpp"
+
+namespace semel::sqlite {
+namespace {
+
+// One entry per version, in order. Never edit one that was released: add the next.
+constexpr const char* migrations[] = {
+    // 1: operations in the order they came, found by their id; those that want attention by state and time.
+    R"sql(
+    create table semel_meta (name text primary key, value) without rowid;
+    create table semel_operation (
+        op      blob    not null,
+        token   integer not null,
+        due     integer,
+        state   integer not null,
+        scope   text,
+        key     text,
+        record  blob    not null,
+        outcome blob
+    );
+    create unique index semel_operation_op on semel_operation (op);
+    create index semel_operation_due on semel_operation (state, due) where due is not null;
+    create view semel_operations as
+        select lower(hex(op)) as operation,
+               case state when 1 then 'running' when 2 then 'unknown' when 3 then 'settled' end as state,
+               scope, key, token,
+               case when due < 253402300800000000 then datetime(due / 1000000, 'unixepoch') end as due,
+               length(outcome) as outcome_bytes
+          from semel_operation;
+    insert into semel_meta (name, value) values ('schema', 1), ('token', 1), ('epoch', 0);
+    )sql",
+};
+static_assert(std::size(migrations) == schema_version);
+
+}  // namespace
+
+Result<int> schema_of(sqlite3* connection) {
+    auto exists = Statement::prepare(connection, "select 1 from sqlite_master where type = 'table' and name = 'semel_meta'");
+    if (!exists) return exists.failure();
+    const int found = exists->step();
+    if (found == SQLITE_DONE) return 0;
+    if (found != SQLITE_ROW) return failure_of(connection, "read the schema");
+    auto version = Statement::prepare(connection, "select value from semel_meta where name = 'schema'");
+    if (!version) return version.failure();
+    if (version->step() != SQLITE_ROW) return failure_of(connection, "read the schema version");
+    return static_cast<int>(version->integer(0));
+}
+
+Result<int> migrate_schema(sqlite3* connection) {
+    if (auto begun = run(connection, "begin immediate"); !begun) return begun.failure();
+    const auto roll_back = [&](const Failure& failure) {
+        sqlite3_exec(connection, "rollback", nullptr, nullptr, nullptr);
+        return failure;
+    };
+    const auto version = schema_of(connection);
+    if (!version) return roll_back(version.failure());
+    if (*version > schema_version) return roll_back(check_schema(*version, sqlite3_db_filename(connection, "main")).failure());
+    for (int next = *version; next < schema_version; ++next) {
+        if (auto done = run(connection, migrations[next]); !done) return roll_back(done.failure());
+        const std::string mark = fmt::format("update semel_meta set value = {} where name = 'schema'", next + 1);
+        if (auto done = run(connection, mark.c_str()); !done) return roll_back(done.failure());
+    }
+    if (auto committed = run(connection, "commit"); !committed) return roll_back(committed.failure());
+    return schema_version;
+}
+
+Status check_schema(int version, const char* path) {
+    if (version == schema_version) return Done{};
+    if (version > schema_version)
+        return Failure{Code::invalid, fmt::format("open sqlite:{}: its schema is version {}, this program knows up to {}: use a "
+                                                  "newer semel",
+                                                  path, version, schema_version)};
+    if (version == 0)
+        return Failure{Code::invalid, fmt::format("open sqlite:{}: it has no Semel tables: run `semel migrate --store sqlite:{}`",
+                                                  path, path)};
+    return Failure{Code::invalid, fmt::format("open sqlite:{}: its schema is version {}, this program needs {}: run `semel "
+                                              "migrate --store sqlite:{}`",
+                                              path, version, schema_version, path)};
+}
+
+}  // namespace semel::sqlite
