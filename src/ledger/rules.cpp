@@ -132,7 +132,8 @@ bool policy_allows_takeover(const Record& record, TimePoint now) {
 }
 
 Decision take_over(Record record, const Claim& claim, const Moment& moment) {
-    if (!policy_allows_takeover(record, moment.now)) {
+    // A claim inside a caller's transaction has no lease to take over: a person decides, or the next leased claim.
+    if (claim.in_transaction || !policy_allows_takeover(record, moment.now)) {
         const Unknown answer{record.unknown_since.value_or(record.lease_until)};
         if (record.state == State::unknown) return keep(std::move(record), answer);
         // Told once, it stays so: from here on only settle, resolve or a takeover ends it.

@@ -1,0 +1,603 @@
+// The shared store: any number of instances on one PostgreSQL.
+//
+// A batch is one transaction of two round trips:
+//   1  BEGIN; lock the rows that holders' commands name (SKIP LOCKED); read the server's clock and take tokens
+//   2  one INSERT for all new operations, one UPDATE for all changed ones; COMMIT
+// A lone claim is taken for a new operation first: it takes part in the INSERT without having been looked up. If the
+// INSERT finds the operation present, the claim is answered by what is there: at once from a settled row, which never
+// changes, and otherwise in a second transaction that locks it.
+//
+// What a crash or a lost connection leaves:
+//   before COMMIT was sent       nothing (`unavailable`)
+//   after, without its reply     all or nothing of the batch (`indeterminate`): executed again with the same ids, waiting
+//                                for the locks of a first transaction that may still be ending
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <mutex>
+#include <numeric>
+
+#include "base/assert.hpp"
+#include "base/bytes.hpp"
+#include "ledger/keeping.hpp"
+#include "ledger/plan.hpp"
+#include "ledger/row.hpp"
+#include "semel/postgres.hpp"
+#include "stores/postgres/schema.hpp"
+#include "stores/postgres/wire.hpp"
+
+namespace semel::postgres {
+namespace {
+
+constexpr std::int64_t token_block = 1024;  // semel.token's increment
+static_assert(Session::groups_max <= token_block, "a batch takes one block of tokens");
+
+/// How long a released operation keeps its row; longer than any statement can take.
+constexpr Duration released_row_kept = std::chrono::hours{1};
+constexpr std::int16_t released_state = 0;
+
+constexpr std::string_view columns = "op, token, due, state, scope, key, record, outcome";
+
+constexpr const char* clock_sql = "select (extract(epoch from clock_timestamp()) * 1000000)::bigint";
+
+// ---- rows ------------------------------------------------------------------------------------------------------
+
+Row read_row(const Rows& rows, int at) {
+    Row row;
+    const std::string_view id = rows.bytes(at, 0);
+    SEMEL_ASSERT(id.size() == row.id.bytes.size(), "a uuid has 16 bytes");
+    std::ranges::copy(id, row.id.bytes.begin());
+    row.token.value = static_cast<std::uint64_t>(rows.integer(at, 1));
+    if (!rows.is_null(at, 2)) row.due = rows.integer(at, 2);
+    row.state = static_cast<State>(rows.integer(at, 3));
+    row.scope = rows.optional_bytes(at, 4);
+    row.key = rows.optional_bytes(at, 5);
+    row.record = rows.bytes(at, 6);
+    row.outcome = rows.optional_bytes(at, 7);
+    return row;
+}
+
+Found found_in(const Rows& rows, int at) {
+    if (rows.integer(at, 3) == released_state) return std::optional<Record>{};
+    auto record = from_row(read_row(rows, at));
+    if (!record) return std::move(record).failure();
+    return std::optional<Record>(std::move(*record));
+}
+
+/// Rows as the parameters of a set-based INSERT or UPDATE, sorted by id so that two batches cannot deadlock.
+Params row_params(std::vector<Row> rows) {
+    std::ranges::sort(rows, {}, &Row::id);
+    auto ids = Params::uuids();
+    auto tokens = Params::int8s();
+    auto dues = Params::int8s();
+    auto states = Params::int2s();
+    auto scopes = Params::texts();
+    auto keys = Params::texts();
+    auto records = Params::byteas();
+    auto outcomes = Params::byteas();
+    for (const Row& row : rows) {
+        ids.bytes(view(row.id.bytes));
+        tokens.int8(static_cast<std::int64_t>(row.token.value));
+        dues.int8(row.due);
+        states.int2(static_cast<std::int16_t>(row.state));
+        scopes.bytes(row.scope);
+        keys.bytes(row.key);
+        records.bytes(std::string_view(row.record));
+        outcomes.bytes(row.outcome);
+    }
+    Params params;
+    params.array(std::move(ids)).array(std::move(tokens)).array(std::move(dues)).array(std::move(states));
+    params.array(std::move(scopes)).array(std::move(keys)).array(std::move(records)).array(std::move(outcomes));
+    return params;
+}
+
+constexpr const char* insert_sql =
+    "insert into semel.operation (op, token, due, state, scope, key, record, outcome) "
+    "select * from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::smallint[], $5::text[], $6::text[], $7::bytea[], "
+    "$8::bytea[]) on conflict (op) do nothing returning op";
+
+constexpr const char* update_sql =
+    "update semel.operation as o set token = u.token, due = u.due, state = u.state, scope = u.scope, key = u.key, "
+    "record = u.record, outcome = u.outcome "
+    "from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::smallint[], $5::text[], $6::text[], $7::bytea[], $8::bytea[]) "
+    "as u (op, token, due, state, scope, key, record, outcome) where o.op = u.op";
+
+Params ids_param(std::vector<OperationId> ids) {
+    std::ranges::sort(ids);
+    auto array = Params::uuids();
+    for (const OperationId& id : ids) array.bytes(view(id.bytes));
+    Params params;
+    params.array(std::move(array));
+    return params;
+}
+
+// ---- session ---------------------------------------------------------------------------------------------------
+
+enum class Claims {
+    blind,   ///< lone claims go into the INSERT without being looked up
+    looked_up,
+};
+
+class PostgresSession final : public Session {
+public:
+    explicit PostgresSession(const Options& options) : options_(options) {}
+
+    Result<Executed> execute(std::span<const Group> groups) override;
+    Status reconnect();
+
+private:
+    struct Batch {
+        std::span<const Group> groups;
+        std::vector<const Command*> commands;  // flat
+        std::vector<std::size_t> group_of;     // of each flat command
+        bool again = false;
+        bool has_large_group = false;
+    };
+    struct Loaded {
+        std::vector<Found> found;
+        std::vector<bool> row_exists;
+        TimePoint now;
+        Token first_token;
+    };
+
+    static Batch flatten(std::span<const Group> groups);
+    Result<Loaded> load(const Batch& batch, const std::vector<bool>& is_blind);
+    Result<std::vector<OperationId>> write(const Batch& batch, const Plan& planned, const std::vector<bool>& row_exists);
+    Result<Executed> transact(std::span<const Group> groups, Claims claims);
+    Result<Executed> answer_rest(std::span<const Group> groups, Executed executed, std::vector<std::size_t> rest);
+    Failure failed(const WireError& error, std::string_view tried);
+    Failure failed_at_commit(const WireError& error);
+
+    const Options& options_;
+    std::optional<Wire> wire_;
+};
+
+Status PostgresSession::reconnect() {
+    wire_.reset();
+    auto wire = Wire::connect(options_.uri, options_.connect_timeout);
+    if (!wire) return wire.failure();
+    wire_ = std::move(*wire);
+    return Done{};
+}
+
+/// Before COMMIT was sent: nothing happened, or the server says why it rolled back.
+Failure PostgresSession::failed(const WireError& error, std::string_view tried) {
+    if (error.lost() || !wire_->roll_back(options_.timeout)) wire_.reset();
+    return failure_of(error, tried, options_);
+}
+
+Failure PostgresSession::failed_at_commit(const WireError& error) {
+    // Shutting down or losing the connection: the COMMIT may have been done.
+    const bool in_doubt = error.lost() || error.sqlstate.starts_with("57") || error.sqlstate.starts_with("08");
+    Failure failure = failed(error, "commit a batch");
+    if (in_doubt) failure.code = Code::indeterminate;
+    return failure;
+}
+
+PostgresSession::Batch PostgresSession::flatten(std::span<const Group> groups) {
+    Batch batch{groups, {}, {}, false, false};
+    for (std::size_t g = 0; g < groups.size(); ++g) {
+        batch.again = batch.again || groups[g].again;
+        batch.has_large_group = batch.has_large_group || groups[g].commands.size() > 1;
+        for (const Command& command : groups[g].commands) {
+            batch.commands.push_back(&command);
+            batch.group_of.push_back(g);
+        }
+    }
+    return batch;
+}
+
+Result<PostgresSession::Loaded> PostgresSession::load(const Batch& batch, const std::vector<bool>& is_blind) {
+    std::vector<OperationId> wanted;
+    for (std::size_t i = 0; i < batch.commands.size(); ++i)
+        if (!is_blind[i]) wanted.push_back(id_of(*batch.commands[i]));
+
+    wire_->send("begin isolation level read committed read write");
+    Params timeouts;
+    timeouts.text(fmt::format("{}ms", (batch.again ? options_.lock_timeout_again : options_.lock_timeout) / std::chrono::milliseconds{1}));
+    timeouts.text(fmt::format("{}ms", options_.timeout / std::chrono::milliseconds{1}));
+    wire_->send("select set_config('lock_timeout', $1, true), set_config('statement_timeout', $2, true), "
+                "set_config('idle_in_transaction_session_timeout', $2, true), "
+                "current_setting('synchronous_commit') = 'off'",
+                timeouts);
+    if (!wanted.empty()) {
+        static const std::string skipping =
+            fmt::format("select {} from semel.operation where op = any($1::uuid[]) order by op for update skip locked", columns);
+        static const std::string waiting =
+            fmt::format("select {} from semel.operation where op = any($1::uuid[]) order by op for update", columns);
+        static const std::string present = "select op from semel.operation where op = any($1::uuid[])";
+        const Params ids = ids_param(wanted);
+        wire_->send(batch.again ? waiting.c_str() : skipping.c_str(), ids);
+        wire_->send(present.c_str(), ids);
+    }
+    // I5, I3: the clock and the tokens after the locks.
+    wire_->send("select (extract(epoch from clock_timestamp()) * 1000000)::bigint, nextval('semel.token')");
+    auto answered = wire_->round_trip(options_.timeout);
+    if (auto* error = std::get_if<WireError>(&answered)) return failed(*error, "lock the operations of a batch");
+    auto& rows = std::get<0>(answered);
+    if (rows[1].bytes(0, 3) == std::string_view("\1", 1)) {
+        if (!wire_->roll_back(options_.timeout)) wire_.reset();
+        return Failure{Code::unavailable, fmt::format("{}: synchronous_commit is off: nothing is claimed until it is on",
+                                                      without_password(options_.uri))};
+    }
+
+    Loaded loaded;
+    loaded.now = time_from_micros(rows.back().integer(0, 0));
+    loaded.first_token.value = static_cast<std::uint64_t>(rows.back().integer(0, 1));
+    loaded.found.resize(batch.commands.size(), std::optional<Record>{});
+    loaded.row_exists.resize(batch.commands.size(), false);
+    if (wanted.empty()) return loaded;
+
+    std::vector<std::pair<OperationId, int>> locked_rows;
+    for (int at = 0; at < rows[2].count(); ++at) locked_rows.emplace_back(read_row(rows[2], at).id, at);
+    std::vector<OperationId> present;
+    for (int at = 0; at < rows[3].count(); ++at) {
+        OperationId id;
+        std::ranges::copy(rows[3].bytes(at, 0), id.bytes.begin());
+        present.push_back(id);
+    }
+    std::ranges::sort(present);
+    for (std::size_t i = 0; i < batch.commands.size(); ++i) {
+        if (is_blind[i]) continue;
+        const OperationId id = id_of(*batch.commands[i]);
+        const auto row = std::ranges::lower_bound(locked_rows, id, {}, &std::pair<OperationId, int>::first);
+        if (row != locked_rows.end() && row->first == id) {
+            loaded.found[i] = found_in(rows[2], row->second);
+            loaded.row_exists[i] = true;
+        } else if (std::ranges::binary_search(present, id)) {
+            loaded.found[i] = Locked{};
+        }
+    }
+    return loaded;
+}
+
+/// The second round trip. Returns the ids that the INSERT put in; a batch with a group of several commands is committed
+/// only if that is all of them.
+Result<std::vector<OperationId>> PostgresSession::write(const Batch& batch, const Plan& planned, const std::vector<bool>& row_exists) {
+    std::vector<Row> inserts;
+    std::vector<Row> updates;
+    std::vector<OperationId> removes;
+    for (const Write& write : planned.writes) {
+        if (!write.next) removes.push_back(write.id);
+        else (row_exists[write.command] ? updates : inserts).push_back(to_row(*write.next));
+    }
+    const std::size_t insert_count = inserts.size();
+    if (insert_count > 0) wire_->send(insert_sql, row_params(std::move(inserts)));
+    if (!updates.empty()) wire_->send(update_sql, row_params(std::move(updates)));
+    if (!removes.empty()) {
+        Params params = ids_param(std::move(removes));
+        params.int8(released_row_kept.count());
+        wire_->send("update semel.operation set state = 0, scope = null, key = null, record = '', outcome = null, "
+                    "due = (extract(epoch from clock_timestamp()) * 1000000)::bigint + $2 where op = any($1::uuid[])",
+                    params);
+    }
+    const bool commit_later = batch.has_large_group && insert_count > 0;
+    if (!commit_later) wire_->send("commit");
+    auto answered = wire_->round_trip(options_.timeout);
+    if (auto* error = std::get_if<WireError>(&answered))
+        return commit_later ? failed(*error, "write a batch") : failed_at_commit(*error);
+    const auto& rows = std::get<0>(answered);
+
+    std::vector<OperationId> inserted;
+    if (insert_count > 0) {
+        for (int at = 0; at < rows[0].count(); ++at) {
+            OperationId id;
+            std::ranges::copy(rows[0].bytes(at, 0), id.bytes.begin());
+            inserted.push_back(id);
+        }
+        std::ranges::sort(inserted);
+    }
+    if (commit_later) {
+        if (inserted.size() != insert_count) {
+            if (!wire_->roll_back(options_.timeout)) wire_.reset();
+            return Failure{Code::contended, "another transaction inserted an operation of this group first"};
+        }
+        wire_->send("commit");
+        auto committed = wire_->round_trip(options_.timeout);
+        if (auto* error = std::get_if<WireError>(&committed)) return failed_at_commit(*error);
+    }
+    return inserted;
+}
+
+Result<Executed> PostgresSession::transact(std::span<const Group> groups, Claims claims) {
+    const Batch batch = flatten(groups);
+    SEMEL_ASSERT(tokens_needed(groups) <= token_block, "a batch takes one block of tokens");
+    std::vector<bool> is_blind(batch.commands.size(), false);
+    if (claims == Claims::blind && !batch.again) {
+        for (std::size_t i = 0; i < batch.commands.size(); ++i)
+            is_blind[i] = std::holds_alternative<Claim>(*batch.commands[i]) && groups[batch.group_of[i]].commands.size() == 1;
+    }
+    auto loaded = load(batch, is_blind);
+    if (!loaded) return loaded.failure();
+    Plan planned = plan(groups, std::move(loaded->found), {loaded->now, loaded->first_token, Epoch{}, std::nullopt});
+    std::vector<OperationId> inserted;
+    if (planned.writes.empty()) {
+        if (!wire_->roll_back(options_.timeout)) wire_.reset();
+    } else {
+        auto written = write(batch, planned, loaded->row_exists);
+        if (!written) return written.failure();
+        inserted = std::move(*written);
+    }
+
+    // Claims that were not new after all: met by the INSERT, or answered as absent without having been looked up.
+    std::vector<bool> done(groups.size(), true);
+    for (std::size_t i = 0; i < batch.commands.size(); ++i)
+        if (is_blind[i]) done[batch.group_of[i]] = false;
+    for (const Write& write : planned.writes) {
+        const bool to_insert = write.next && !loaded->row_exists[write.command];
+        done[batch.group_of[write.command]] = !to_insert || std::ranges::binary_search(inserted, write.id);
+    }
+    std::vector<std::size_t> rest;
+    for (std::size_t g = 0; g < groups.size(); ++g)
+        if (!done[g]) rest.push_back(g);
+    return answer_rest(groups, Executed{loaded->now, std::move(planned.answers)}, std::move(rest));
+}
+
+/// Answers the claims that met a row they had not looked up. What fails here fails for these groups alone: the others
+/// are committed.
+Result<Executed> PostgresSession::answer_rest(std::span<const Group> groups, Executed executed, std::vector<std::size_t> rest) {
+    if (rest.empty()) return executed;
+    const auto fail_all = [&](const std::vector<std::size_t>& which, const Failure& failure) {
+        for (std::size_t g : which) executed.answers[g] = failure;
+    };
+    if (!wire_) {
+        if (auto connected = reconnect(); !connected) {
+            fail_all(rest, connected.failure());
+            return executed;
+        }
+    }
+    // A settled row is a fact: no lock is needed to tell it.
+    std::vector<OperationId> ids;
+    for (std::size_t g : rest) ids.push_back(id_of(groups[g].commands[0]));
+    static const std::string settled_sql =
+        fmt::format("select {} from semel.operation where op = any($1::uuid[]) and state = 3", columns);
+    wire_->send(settled_sql.c_str(), ids_param(ids));
+    wire_->send(clock_sql);
+    auto answered = wire_->round_trip(options_.timeout);
+    if (auto* error = std::get_if<WireError>(&answered)) {
+        if (error->lost()) wire_.reset();
+        fail_all(rest, failure_of(*error, "read settled operations", options_));
+        return executed;
+    }
+    const Rows& settled = std::get<0>(answered)[0];
+    executed.now = time_from_micros(std::get<0>(answered)[1].integer(0, 0));
+    std::vector<std::pair<OperationId, int>> place;
+    for (int at = 0; at < settled.count(); ++at) place.emplace_back(read_row(settled, at).id, at);
+    std::ranges::sort(place);
+    std::vector<std::size_t> open;
+    for (std::size_t i = 0; i < rest.size(); ++i) {
+        const auto at = std::ranges::lower_bound(place, ids[i], {}, &std::pair<OperationId, int>::first);
+        if (at == place.end() || at->first != ids[i]) {
+            open.push_back(rest[i]);
+            continue;
+        }
+        const std::span<const Group> lone = groups.subspan(rest[i], 1);
+        std::vector<Found> found;
+        found.push_back(found_in(settled, at->second));
+        Plan planned = plan(lone, std::move(found), {executed.now, Token{}, Epoch{}, std::nullopt});
+        SEMEL_ASSERT(planned.writes.empty(), "a claim never changes a settled record");
+        executed.answers[rest[i]] = std::move(planned.answers[0]);
+    }
+    if (open.empty()) return executed;
+
+    std::vector<Group> again;
+    for (std::size_t g : open) again.push_back(groups[g]);
+    auto locked = transact(again, Claims::looked_up);
+    if (!locked) {
+        fail_all(open, locked.failure());
+        return executed;
+    }
+    for (std::size_t i = 0; i < open.size(); ++i) executed.answers[open[i]] = std::move(locked->answers[i]);
+    executed.now = locked->now;
+    return executed;
+}
+
+Result<Executed> PostgresSession::execute(std::span<const Group> groups) {
+    const bool was_connected = wire_ && wire_->usable();
+    if (!was_connected) {
+        if (auto connected = reconnect(); !connected) return connected.failure();
+    }
+    auto executed = transact(groups, Claims::blind);
+    // A connection that died while idle says so on first use; nothing happened, so a new one may try.
+    if (!executed && executed.failure().code == Code::unavailable && was_connected && !wire_) {
+        if (auto connected = reconnect(); !connected) return connected.failure();
+        executed = transact(groups, Claims::blind);
+    }
+    return executed;
+}
+
+// ---- store -----------------------------------------------------------------------------------------------------
+
+class PostgresStore final : public Store {
+public:
+    explicit PostgresStore(Options options) : options_(std::move(options)) {}
+
+    Status open() {
+        const std::lock_guard lock(mutex_);
+        auto wire = this->wire();
+        if (!wire) return wire.failure();
+        return check_server(**wire, options_);
+    }
+
+    Result<std::unique_ptr<Session>> session() override {
+        auto session = std::make_unique<PostgresSession>(options_);
+        if (auto connected = session->reconnect(); !connected) return connected.failure();
+        return std::unique_ptr<Session>(std::move(session));
+    }
+    [[nodiscard]] std::size_t sessions_max() const override { return options_.sessions_max; }
+    Result<std::optional<Record>> find(const OperationId& id) override;
+    Result<Page> list(const Filter& filter, const std::string& cursor, std::size_t limit) override;
+    Result<Swept> sweep(std::size_t limit, bool accept_clock) override;
+    Result<TimePoint> now() override;
+    [[nodiscard]] std::string text() const override { return without_password(options_.uri); }
+
+private:
+    /// The connection for reading and sweeping, made anew if it was lost.
+    Result<Wire*> wire() {
+        if (!wire_ || !wire_->usable()) {
+            auto wire = Wire::connect(options_.uri, options_.connect_timeout);
+            if (!wire) return wire.failure();
+            wire_ = std::move(*wire);
+        }
+        return &*wire_;
+    }
+    Result<std::vector<Rows>> ask(const char* sql, const Params& params, std::string_view tried);
+
+    Options options_;
+    std::mutex mutex_;
+    std::optional<Wire> wire_;  // guarded by mutex_
+};
+
+Result<std::vector<Rows>> PostgresStore::ask(const char* sql, const Params& params, std::string_view tried) {
+    WireError last;
+    // Reading is safe to repeat: a connection that died while idle gets one more try.
+    for (int tries = 0; tries < 2; ++tries) {
+        auto wire = this->wire();
+        if (!wire) return wire.failure();
+        (*wire)->send(sql, params);
+        (*wire)->send(clock_sql);
+        auto answered = (*wire)->round_trip(options_.timeout);
+        if (auto* rows = std::get_if<0>(&answered)) return std::move(*rows);
+        last = std::get<WireError>(std::move(answered));
+        if (!last.lost()) break;
+    }
+    return failure_of(last, tried, options_);
+}
+
+Result<TimePoint> PostgresStore::now() {
+    const std::lock_guard lock(mutex_);
+    auto rows = ask("select 1", {}, "read the clock");
+    if (!rows) return rows.failure();
+    return time_from_micros((*rows)[1].integer(0, 0));
+}
+
+Result<std::optional<Record>> PostgresStore::find(const OperationId& id) {
+    const std::lock_guard lock(mutex_);
+    Params params;
+    params.uuid(view(id.bytes));
+    static const std::string sql = fmt::format("select {} from semel.operation where op = $1", columns);
+    auto rows = ask(sql.c_str(), params, "find an operation");
+    if (!rows) return rows.failure();
+    if ((*rows)[0].count() == 0) return std::optional<Record>{};
+    Found found = found_in((*rows)[0], 0);
+    if (auto* failure = std::get_if<Failure>(&found)) return std::move(*failure);
+    return std::get<std::optional<Record>>(std::move(found));
+}
+
+Result<Page> PostgresStore::list(const Filter& filter, const std::string& cursor, std::size_t limit) {
+    const std::lock_guard lock(mutex_);
+    auto after = from_hex(cursor);
+    if (!after || (!after->empty() && after->size() != 16))
+        return Failure{Code::invalid, fmt::format("list: `{}` is not a cursor of this store", cursor)};
+    after->resize(16, '\0');
+    constexpr std::int64_t page_rows = 1000;
+    static const std::string all =
+        fmt::format("select {} from semel.operation where op > $1 and state <> 0 order by op limit $2", columns);
+    static const std::string by_state =
+        fmt::format("select {} from semel.operation where op > $1 and state = $3 order by op limit $2", columns);
+    Page page;
+    while (true) {
+        Params params;
+        params.uuid(*after).int8(page_rows);
+        if (filter.state) params.int8(static_cast<std::int64_t>(*filter.state));
+        auto answered = ask(filter.state ? by_state.c_str() : all.c_str(), params, "list operations");
+        if (!answered) return answered.failure();
+        const Rows& rows = (*answered)[0];
+        const TimePoint now = time_from_micros((*answered)[1].integer(0, 0));
+        for (int at = 0; at < rows.count(); ++at) {
+            auto record = from_row(read_row(rows, at));
+            if (!record) {
+                ++page.corrupt;
+                continue;
+            }
+            if (!matches(filter, *record, now)) continue;
+            if (page.records.size() == limit) {
+                page.next = to_hex(page.records.back().id.bytes);
+                return page;
+            }
+            page.records.push_back(std::move(*record));
+        }
+        if (rows.count() < page_rows) return page;
+        after = std::string(rows.bytes(rows.count() - 1, 0));
+    }
+}
+
+Result<Swept> PostgresStore::sweep(std::size_t limit, bool accept_clock) {
+    const std::lock_guard lock(mutex_);
+    auto connected = this->wire();
+    if (!connected) return connected.failure();
+    Wire& wire = **connected;
+    const auto failed = [&](const WireError& error, std::string_view tried) {
+        if (!error.lost()) wire.roll_back(options_.timeout);
+        return failure_of(error, tried, options_);
+    };
+    wire.send("begin isolation level read committed read write");
+    wire.send("insert into semel.meta (name, value) values ('swept_at', 0) on conflict (name) do nothing");
+    // One sweeper at a time; another one has nothing to do.
+    wire.send("select value from semel.meta where name = 'swept_at' for update skip locked");
+    Params params;
+    params.int8(static_cast<std::int64_t>(limit) + 1);
+    static const std::string due_sql =
+        fmt::format("select {} from semel.operation where state = 3 and due is not null and "
+                    "due <= (extract(epoch from clock_timestamp()) * 1000000)::bigint order by due limit $1 for update skip locked",
+                    columns);
+    wire.send(due_sql.c_str(), params);
+    wire.send(clock_sql);
+    auto answered = wire.round_trip(options_.timeout);
+    if (auto* error = std::get_if<WireError>(&answered)) return failed(*error, "find what to sweep");
+    const auto& rows = std::get<0>(answered);
+    const TimePoint now = time_from_micros(rows[4].integer(0, 0));
+    if (rows[2].count() == 0) {
+        wire.roll_back(options_.timeout);
+        return Swept{};
+    }
+    std::optional<TimePoint> last;
+    if (rows[2].integer(0, 0) != 0) last = time_from_micros(rows[2].integer(0, 0));
+    if (auto trusted = check_sweep_clock(last, now, accept_clock); !trusted) {
+        wire.roll_back(options_.timeout);
+        return trusted.failure();
+    }
+
+    Swept swept;
+    std::vector<Row> updates;
+    std::vector<OperationId> removes;
+    for (int at = 0; at < rows[3].count(); ++at) {
+        if (static_cast<std::size_t>(at) == limit) {
+            swept.more = true;
+            break;
+        }
+        // What cannot be trusted is kept for a person to look at.
+        auto record = from_row(read_row(rows[3], at));
+        if (!record) continue;
+        Decision decision = semel::sweep(std::move(*record), now);
+        if (!decision.changed) continue;
+        if (decision.next) updates.push_back(to_row(*decision.next));
+        else removes.push_back(read_row(rows[3], at).id);
+    }
+    swept.bodies_dropped = updates.size();
+    swept.removed = removes.size();
+    if (!updates.empty()) wire.send(update_sql, row_params(std::move(updates)));
+    if (!removes.empty()) wire.send("delete from semel.operation where op = any($1::uuid[])", ids_param(std::move(removes)));
+    Params released;
+    released.int8(static_cast<std::int64_t>(limit)).int8(micros(now));
+    wire.send("delete from semel.operation where op = any(array(select op from semel.operation where state = 0 and due is not null "
+              "and due <= $2 order by due limit $1 for update skip locked))",
+              released);
+    Params mark;
+    mark.int8(micros(now));
+    wire.send("update semel.meta set value = $1 where name = 'swept_at'", mark);
+    wire.send("commit");
+    auto committed = wire.round_trip(options_.timeout);
+    if (auto* error = std::get_if<WireError>(&committed)) return failed(*error, "sweep");
+    return swept;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Store>> open(Options options) {
+    auto store = std::make_unique<PostgresStore>(std::move(options));
+    if (auto opened = store->open(); !opened) return opened.failure();
+    return std::unique_ptr<Store>(std::move(store));
+}
+
+}  // namespace semel::postgres

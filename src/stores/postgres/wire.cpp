@@ -1,0 +1,245 @@
+#include "stores/postgres/wire.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cstring>
+
+namespace semel::postgres {
+namespace {
+
+void append_be(std::string& out, std::uint64_t value, int bytes) {
+    for (int shift = (bytes - 1) * 8; shift >= 0; shift -= 8) out.push_back(static_cast<char>(value >> shift));
+}
+
+std::string one_line(const char* message) {
+    std::string text = message == nullptr ? "" : message;
+    std::ranges::replace(text, '\n', ' ');
+    while (!text.empty() && text.back() == ' ') text.pop_back();
+    return text;
+}
+
+}  // namespace
+
+// ---- parameters ------------------------------------------------------------------------------------------------
+
+void Params::add(std::uint32_t type, std::string bytes) {
+    types_.push_back(type);
+    values_.push_back(std::move(bytes));
+}
+
+Params& Params::int8(std::int64_t value) {
+    std::string bytes;
+    append_be(bytes, static_cast<std::uint64_t>(value), 8);
+    add(20, std::move(bytes));
+    return *this;
+}
+Params& Params::text(std::string_view value) {
+    add(25, std::string(value));
+    return *this;
+}
+Params& Params::bytea(std::string_view value) {
+    add(17, std::string(value));
+    return *this;
+}
+Params& Params::uuid(std::string_view bytes16) {
+    add(2950, std::string(bytes16));
+    return *this;
+}
+
+void Params::Array::length(std::int32_t value) {
+    ++count_;
+    append_be(elements_, static_cast<std::uint32_t>(value), 4);
+}
+
+Params::Array& Params::Array::int8(const std::optional<std::int64_t>& value) {
+    if (!value) {
+        has_null_ = true;
+        length(-1);
+        return *this;
+    }
+    length(8);
+    append_be(elements_, static_cast<std::uint64_t>(*value), 8);
+    return *this;
+}
+
+Params::Array& Params::Array::int2(std::int16_t value) {
+    length(2);
+    append_be(elements_, static_cast<std::uint16_t>(value), 2);
+    return *this;
+}
+
+Params::Array& Params::Array::bytes(std::string_view value) {
+    length(static_cast<std::int32_t>(value.size()));
+    elements_.append(value);
+    return *this;
+}
+
+Params::Array& Params::Array::bytes(const std::optional<std::string>& value) {
+    if (value) return bytes(std::string_view(*value));
+    has_null_ = true;
+    length(-1);
+    return *this;
+}
+
+Params& Params::array(Array array) {
+    std::string bytes;
+    append_be(bytes, array.count_ == 0 ? 0 : 1, 4);  // dimensions
+    append_be(bytes, array.has_null_ ? 1 : 0, 4);
+    append_be(bytes, array.element_, 4);
+    if (array.count_ > 0) {
+        append_be(bytes, array.count_, 4);
+        append_be(bytes, 1, 4);  // the first index
+    }
+    bytes += array.elements_;
+    add(array.array_, std::move(bytes));
+    return *this;
+}
+
+// ---- results ---------------------------------------------------------------------------------------------------
+
+std::int64_t Rows::integer(int row, int column) const {
+    const std::string_view value = bytes(row, column);
+    std::uint64_t number = 0;
+    for (unsigned char byte : value) number = number << 8 | byte;
+    switch (value.size()) {
+        case 2: return static_cast<std::int16_t>(number);
+        case 4: return static_cast<std::int32_t>(number);
+        default: return static_cast<std::int64_t>(number);
+    }
+}
+
+std::int64_t Rows::affected() const {
+    const std::string_view text = PQcmdTuples(result_.get());
+    std::int64_t count = 0;
+    std::from_chars(text.data(), text.data() + text.size(), count);
+    return count;
+}
+
+Code code_of(const std::string& sqlstate) {
+    const std::string_view state = sqlstate;
+    if (state == "40001" || state == "40P01" || state == "55P03") return Code::contended;
+    if (state == "53100" || state == "54000") return Code::exhausted;
+    if (state == "XX001" || state == "XX002") return Code::corrupt;
+    // Bad data, a violated constraint, a missing table or right: the same statement would fail again.
+    if (state.starts_with("22") || state.starts_with("23") || state.starts_with("42") || state == "54001") return Code::invalid;
+    return Code::unavailable;
+}
+
+// ---- the connection --------------------------------------------------------------------------------------------
+
+std::string without_password(const std::string& uri) {
+    const auto scheme = uri.find("://");
+    const auto at = uri.find('@');
+    if (scheme == std::string::npos) {
+        const auto password = uri.find("password");
+        return password == std::string::npos ? uri : "postgres";
+    }
+    std::string text = uri;
+    if (at != std::string::npos) {
+        const auto colon = uri.find(':', scheme + 3);
+        if (colon != std::string::npos && colon < at) text.erase(colon, at - colon);
+    }
+    if (const auto query = text.find("password="); query != std::string::npos) {
+        auto end = text.find('&', query);
+        if (end == std::string::npos) end = text.size();
+        text.replace(query, end - query, "password=***");
+    }
+    return text;
+}
+
+Result<Wire> Wire::connect(const std::string& uri, Duration connect_timeout) {
+    const std::string seconds = std::to_string(std::max<std::int64_t>(2, connect_timeout / std::chrono::seconds{1}));
+    const char* names[] = {"dbname", "connect_timeout", "fallback_application_name", "client_encoding", nullptr};
+    const char* values[] = {uri.c_str(), seconds.c_str(), "semel", "UTF8", nullptr};
+    Wire wire;
+    wire.connection_.reset(PQconnectdbParams(names, values, 1));
+    if (PQstatus(wire.connection_.get()) != CONNECTION_OK)
+        return Failure{Code::unavailable, fmt::format("connect to {}: {} (store)", without_password(uri),
+                                                      one_line(PQerrorMessage(wire.connection_.get())))};
+    PQsetnonblocking(wire.connection_.get(), 1);
+    if (PQenterPipelineMode(wire.connection_.get()) != 1)
+        return Failure{Code::unavailable, fmt::format("connect to {}: pipeline mode refused", without_password(uri))};
+    wire.usable_ = true;
+    return wire;
+}
+
+void Wire::send(const char* sql, const Params& params) {
+    std::vector<const char*> values;
+    std::vector<int> lengths;
+    std::vector<Oid> types;
+    for (std::size_t i = 0; i < params.values_.size(); ++i) {
+        values.push_back(params.values_[i].data());
+        lengths.push_back(static_cast<int>(params.values_[i].size()));
+        types.push_back(params.types_[i]);
+    }
+    const std::vector<int> formats(values.size(), 1);
+    const int sent = PQsendQueryParams(connection_.get(), sql, static_cast<int>(values.size()), types.data(), values.data(),
+                                       lengths.data(), formats.data(), 1);
+    if (sent != 1) send_failed_ = true;
+    ++queued_;
+}
+
+WireError Wire::lost(std::string_view what) {
+    usable_ = false;
+    return {"", fmt::format("{}: {}", what, one_line(PQerrorMessage(connection_.get())))};
+}
+
+std::variant<std::vector<Rows>, WireError> Wire::round_trip(Duration timeout) {
+    const std::size_t expected = std::exchange(queued_, 0);
+    PGconn* connection = connection_.get();
+    if (std::exchange(send_failed_, false) || PQpipelineSync(connection) != 1) return lost("send");
+    const auto deadline = std::chrono::steady_clock::now() + timeout;
+    std::vector<Rows> rows;
+    rows.reserve(expected);
+    std::optional<WireError> error;
+    bool flushed = false;
+    while (true) {
+        if (!flushed) {
+            const int left = PQflush(connection);
+            if (left < 0) return lost("send");
+            flushed = left == 0;
+        }
+        while (PQisBusy(connection) == 0) {
+            PGresult* raw = PQgetResult(connection);
+            if (raw == nullptr) {
+                // The end of one statement's results, or nothing left because the connection died.
+                if (PQstatus(connection) == CONNECTION_BAD) return lost("read");
+                continue;
+            }
+            Rows result(raw);
+            const ExecStatusType status = PQresultStatus(raw);
+            if (status == PGRES_PIPELINE_SYNC) {
+                if (error) return *std::move(error);
+                return rows;
+            }
+            if (status == PGRES_PIPELINE_ABORTED) continue;
+            if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK && !error) {
+                const char* state = PQresultErrorField(raw, PG_DIAG_SQLSTATE);
+                const char* message = PQresultErrorField(raw, PG_DIAG_MESSAGE_PRIMARY);
+                if (state == nullptr || PQstatus(connection) == CONNECTION_BAD) return lost(message != nullptr ? message : "read");
+                error = WireError{state, one_line(message)};
+            }
+            rows.push_back(std::move(result));
+        }
+        const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+        if (left.count() <= 0) return lost("no reply in time");
+        pollfd wait{PQsocket(connection), static_cast<short>(flushed ? POLLIN : POLLIN | POLLOUT), 0};
+        const int ready = poll(&wait, 1, static_cast<int>(left.count()) + 1);
+        if (ready < 0 && errno != EINTR) return lost("poll");
+        if (ready > 0 && (wait.revents & (POLLIN | POLLHUP | POLLERR)) != 0 && PQconsumeInput(connection) != 1) return lost("read");
+    }
+}
+
+bool Wire::roll_back(Duration timeout) {
+    if (!usable()) return false;
+    send("rollback");
+    const auto done = round_trip(timeout);
+    if (std::holds_alternative<WireError>(done)) usable_ = false;
+    return usable_;
+}
+
+}  // namespace semel::postgres

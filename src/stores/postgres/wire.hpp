@@ -1,0 +1,124 @@
+// A thin layer over libpq: one connection, pipelined round trips with a deadline, binary parameters and results.
+//
+// No session state is kept on the server (no named statements, no SET outside a transaction), so that everything works
+// through PgBouncer in transaction mode.
+#pragma once
+
+#include <libpq-fe.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "semel/result.hpp"
+#include "semel/time.hpp"
+
+namespace semel::postgres {
+
+/// The parameters of one statement, in binary.
+class Params {
+public:
+    Params& int8(std::int64_t value);
+    Params& text(std::string_view value);
+    Params& bytea(std::string_view value);
+    Params& uuid(std::string_view bytes16);
+
+    /// Arrays: begin, then one call per element.
+    class Array {
+    public:
+        Array& int8(const std::optional<std::int64_t>& value);
+        Array& int2(std::int16_t value);
+        Array& bytes(std::string_view value);  ///< uuid, bytea or text, by the array's element type
+        Array& bytes(const std::optional<std::string>& value);
+
+    private:
+        friend class Params;
+        Array(std::uint32_t element, std::uint32_t array) : element_(element), array_(array) {}
+        void length(std::int32_t value);
+        std::uint32_t element_;
+        std::uint32_t array_;
+        std::uint32_t count_ = 0;
+        bool has_null_ = false;
+        std::string elements_;
+    };
+    static Array int8s() { return {20, 1016}; }
+    static Array int2s() { return {21, 1005}; }
+    static Array texts() { return {25, 1009}; }
+    static Array byteas() { return {17, 1001}; }
+    static Array uuids() { return {2950, 2951}; }
+    Params& array(Array array);
+
+private:
+    friend class Wire;
+    void add(std::uint32_t type, std::string bytes);
+    std::vector<std::uint32_t> types_;
+    std::vector<std::string> values_;
+};
+
+/// The rows of one statement, in binary.
+class Rows {
+public:
+    explicit Rows(PGresult* result) : result_(result) {}
+    [[nodiscard]] int count() const { return PQntuples(result_.get()); }
+    [[nodiscard]] bool is_null(int row, int column) const { return PQgetisnull(result_.get(), row, column) != 0; }
+    [[nodiscard]] std::string_view bytes(int row, int column) const {
+        return {PQgetvalue(result_.get(), row, column), static_cast<std::size_t>(PQgetlength(result_.get(), row, column))};
+    }
+    [[nodiscard]] std::optional<std::string> optional_bytes(int row, int column) const {
+        if (is_null(row, column)) return std::nullopt;
+        return std::string(bytes(row, column));
+    }
+    [[nodiscard]] std::int64_t integer(int row, int column) const;  ///< int2, int4 or int8
+    [[nodiscard]] std::string_view command() const { return PQcmdStatus(result_.get()); }
+    [[nodiscard]] std::int64_t affected() const;
+
+private:
+    struct Clear {
+        void operator()(PGresult* result) const { PQclear(result); }
+    };
+    std::unique_ptr<PGresult, Clear> result_;
+};
+
+/// Why a round trip failed.
+struct WireError {
+    std::string sqlstate;  ///< empty: the connection was lost or the deadline passed
+    std::string message;
+    [[nodiscard]] bool lost() const { return sqlstate.empty(); }
+};
+
+/// What a server's error lets the caller conclude, given that the transaction was rolled back.
+Code code_of(const std::string& sqlstate);
+
+class Wire {
+public:
+    static Result<Wire> connect(const std::string& uri, Duration connect_timeout);
+
+    /// Queues a statement. It is sent with the next round trip.
+    void send(const char* sql, const Params& params = {});
+    /// Sends what was queued and waits for all of it: the rows of each statement, or the first error (the statements after
+    /// it were not executed). After a lost connection the wire is unusable.
+    std::variant<std::vector<Rows>, WireError> round_trip(Duration timeout);
+    /// Ends a transaction that failed. False: the connection is of no more use.
+    bool roll_back(Duration timeout);
+
+    [[nodiscard]] bool usable() const { return connection_ != nullptr && usable_; }
+    [[nodiscard]] PGconn* raw() { return connection_.get(); }
+
+private:
+    WireError lost(std::string_view what);
+    struct Finish {
+        void operator()(PGconn* connection) const { PQfinish(connection); }
+    };
+    std::unique_ptr<PGconn, Finish> connection_;
+    std::size_t queued_ = 0;
+    bool send_failed_ = false;
+    bool usable_ = false;
+};
+
+/// The connection string without its password, for messages.
+std::string without_password(const std::string& uri);
+
+}  // namespace semel::postgres
