@@ -1,5 +1,6 @@
 #include "ledger/plan.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/assert.hpp"
@@ -21,6 +22,11 @@ Result<Step> step(const Command& command, std::size_t index, Found found, const 
     }
     auto& record = std::get<std::optional<Record>>(found);
     const bool existed = record.has_value();
+    if (const auto* save = std::get_if<SaveCheckpoint>(&command); save != nullptr && existed) {
+        const auto same = [&](const Checkpoint& c) { return c.name == save->checkpoint.name; };
+        if (record->checkpoints.size() >= Record::checkpoints_max && std::ranges::none_of(record->checkpoints, same))
+            return Failure{Code::exhausted, "an operation has at most 256 checkpoints (checkpoints_max)"};
+    }
     const OperationId id = existed ? record->id : id_of(command);
     const Token fresh{input.first_token.value + tokens_used};
     Decision decision = decide(std::move(record), command, {input.now, fresh, input.owner});

@@ -1,0 +1,232 @@
+#include "async/commit_queue.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+#include "base/assert.hpp"
+
+namespace semel {
+namespace {
+
+bool has_claim(const Group& group) {
+    return std::ranges::any_of(group.commands, [](const Command& c) { return std::holds_alternative<Claim>(c); });
+}
+
+bool is_lone_claim(const Group& group) { return group.commands.size() == 1 && has_claim(group); }
+
+std::size_t bytes_of(const Group& group) {
+    std::size_t bytes = 0;
+    for (const Command& command : group.commands) {
+        if (const auto* settle = std::get_if<Settle>(&command)) bytes += settle->outcome.body.size();
+        if (const auto* save = std::get_if<SaveCheckpoint>(&command)) bytes += save->checkpoint.value.size();
+    }
+    return bytes;
+}
+
+}  // namespace
+
+// ---- coming in -------------------------------------------------------------------------------------------------
+
+bool CommitQueue::push(Submission& submission) {
+    if (waiting_ >= options_.queue_max) return false;
+    ++waiting_;
+    admit(std::move(submission));
+    return true;
+}
+
+/// Ready if all its operations are free, which it then takes; parked behind the first one that is not.
+void CommitQueue::admit(Submission submission) {
+    for (const Command& command : submission.group.commands) {
+        const auto line = lines_.find(id_of(command));
+        if (line != lines_.end()) {
+            line->second.push_back(std::move(submission));
+            return;
+        }
+    }
+    for (const Command& command : submission.group.commands) lines_.try_emplace(id_of(command));
+    (submission.urgent ? ready_urgent_ : ready_).push_back(std::move(submission));
+}
+
+/// The group is done with: whoever waits for one of its operations may go on.
+void CommitQueue::free_operations(const Group& group) {
+    for (const Command& command : group.commands) {
+        const auto line = lines_.find(id_of(command));
+        if (line == lines_.end()) continue;  // two commands of one group on one operation share an entry
+        std::list<Submission> parked = std::move(line->second);
+        lines_.erase(line);
+        for (Submission& next : parked) admit(std::move(next));
+    }
+}
+
+// ---- batches ---------------------------------------------------------------------------------------------------
+
+std::optional<CommitQueue::Batch> CommitQueue::gather(Lane lane, Steady now, std::vector<Completion>& completed) {
+    const auto fits = [&](bool urgent) { return lane == Lane::only || urgent == (lane == Lane::urgent); };
+    const auto due = std::ranges::find_if(again_, [&](const Batch& b) { return b.not_before <= now && fits(b.urgent); });
+    if (due != again_.end()) {
+        Batch batch = std::move(*due);
+        again_.erase(due);
+        ++batches_out_;
+        return batch;
+    }
+    Batch batch;
+    std::size_t bytes = 0;
+    const auto take_from = [&](std::deque<Submission>& queue) {
+        while (!queue.empty() && batch.groups.size() < options_.batch_max) {
+            const std::size_t size = bytes_of(queue.front().group);
+            if (!batch.groups.empty() && bytes + size > options_.batch_bytes_max) return;
+            Submission submission = std::move(queue.front());
+            queue.pop_front();
+            --waiting_;
+            Group group = std::move(submission.group);
+            // Never executed yet, so nothing can have happened.
+            const bool gone = submission.waiting && submission.waiting->given_up() && has_claim(group);
+            if (gone || submission.deadline <= now) {
+                const Failure failure{Code::unavailable, "waited too long for its turn (committer.timeout); nothing was done"};
+                complete(std::move(submission), std::move(group), failure, completed);
+                continue;
+            }
+            bytes += size;
+            batch.submissions.push_back(std::move(submission));
+            batch.groups.push_back(std::move(group));
+        }
+    };
+    if (fits(true)) take_from(ready_urgent_);
+    batch.urgent = lane == Lane::urgent;
+    if (fits(false)) take_from(ready_);
+    if (batch.groups.empty()) return std::nullopt;
+    ++batches_out_;
+    return batch;
+}
+
+std::optional<Steady> CommitQueue::wake_at(Lane lane) const {
+    std::optional<Steady> first;
+    for (const Batch& batch : again_) {
+        if (lane != Lane::only && batch.urgent != (lane == Lane::urgent)) continue;
+        if (!first || batch.not_before < *first) first = batch.not_before;
+    }
+    return first;
+}
+
+// ---- results ---------------------------------------------------------------------------------------------------
+
+void CommitQueue::complete(Submission submission, Group group, GroupAnswer answer, std::vector<Completion>& completed) {
+    completed.push_back({std::move(submission.done), std::move(answer)});
+    free_operations(group);
+}
+
+/// I6: a claim that was granted while nobody waited for it any more goes back.
+void CommitQueue::release_unclaimed(const std::vector<Answer>& answers, const Group& group, Steady now) {
+    for (std::size_t i = 0; i < answers.size(); ++i) {
+        const auto* claimed = std::get_if<Claimed>(&answers[i]);
+        if (claimed == nullptr) continue;
+        ++figures_.unclaimed;
+        Submission release{.group = {},
+                           .deadline = now + options_.timeout,
+                           .urgent = false,
+                           .waiting = nullptr,
+                           .done = [](GroupAnswer) {}};
+        release.group.commands.emplace_back(Release{{id_of(group.commands[i]), claimed->token, claimed->attempt}});
+        ++waiting_;
+        admit(std::move(release));
+    }
+}
+
+void CommitQueue::try_again(Submission submission, Group group, Steady now) {
+    Duration backoff = options_.backoff_first;
+    for (std::uint32_t i = 0; i < submission.tries && backoff < options_.backoff_max; ++i) backoff *= 2;
+    ++submission.tries;
+    Batch batch;
+    batch.urgent = submission.urgent;
+    batch.not_before = std::min(now + std::min(backoff, options_.backoff_max), submission.deadline);
+    batch.submissions.push_back(std::move(submission));
+    batch.groups.push_back(std::move(group));
+    // Those that failed together are tried together.
+    const auto same = std::ranges::find_if(again_, [&](const Batch& b) {
+        return b.not_before == batch.not_before && b.urgent == batch.urgent && b.groups.size() < options_.batch_max &&
+               b.groups.front().again == batch.groups.front().again && b.submissions.front().tries == batch.submissions.front().tries;
+    });
+    if (same == again_.end()) {
+        again_.push_back(std::move(batch));
+        return;
+    }
+    same->submissions.push_back(std::move(batch.submissions.front()));
+    same->groups.push_back(std::move(batch.groups.front()));
+}
+
+/// One group failed by itself.
+void CommitQueue::fail(Submission submission, Group group, const Failure& failure, Steady now, std::vector<Completion>& completed) {
+    const bool in_doubt = group.again || failure.code == Code::indeterminate;
+    const bool time_left = now < submission.deadline;
+    // Once a reply was lost only an answer ends the doubt: whatever keeps us from one is tried again.
+    if (in_doubt && failure.code != Code::corrupt && failure.code != Code::invalid) {
+        group.again = true;
+        if (time_left) {
+            ++figures_.repeats;
+            try_again(std::move(submission), std::move(group), now);
+            return;
+        }
+        complete(std::move(submission), std::move(group), Failure{Code::indeterminate, failure.message}, completed);
+        return;
+    }
+    if (failure.code == Code::contended && is_lone_claim(group)) {
+        // Somebody's own transaction has the operation: that is what Busy means.
+        std::vector<Answer> answer;
+        answer.emplace_back(Busy{std::chrono::milliseconds{500}});
+        complete(std::move(submission), std::move(group), std::move(answer), completed);
+        return;
+    }
+    // A holder's command is worth a wait; a claim is better refused at once.
+    const bool passing = failure.code == Code::contended || failure.code == Code::unavailable;
+    if (passing && time_left && !is_lone_claim(group)) {
+        try_again(std::move(submission), std::move(group), now);
+        return;
+    }
+    complete(std::move(submission), std::move(group), failure, completed);
+}
+
+/// Cut in two, so that the command that fails the transaction is found and fails alone.
+void CommitQueue::split(Batch batch) {
+    ++figures_.splits;
+    const auto half = static_cast<std::ptrdiff_t>(batch.groups.size() / 2);
+    Batch second;
+    second.urgent = batch.urgent;
+    std::move(batch.submissions.begin() + half, batch.submissions.end(), std::back_inserter(second.submissions));
+    std::move(batch.groups.begin() + half, batch.groups.end(), std::back_inserter(second.groups));
+    batch.submissions.erase(batch.submissions.begin() + half, batch.submissions.end());
+    batch.groups.erase(batch.groups.begin() + half, batch.groups.end());
+    batch.not_before = {};
+    again_.push_back(std::move(batch));
+    again_.push_back(std::move(second));
+}
+
+void CommitQueue::finish(Batch batch, Result<Executed> result, Steady now, std::vector<Completion>& completed) {
+    --batches_out_;
+    if (!result) {
+        const Failure& failure = result.failure();
+        const bool one_is_to_blame = failure.code == Code::contended || failure.code == Code::invalid || failure.code == Code::exhausted;
+        if (one_is_to_blame && batch.groups.size() > 1) return split(std::move(batch));
+        for (std::size_t i = 0; i < batch.groups.size(); ++i)
+            fail(std::move(batch.submissions[i]), std::move(batch.groups[i]), failure, now, completed);
+        return;
+    }
+    SEMEL_ASSERT(result->answers.size() == batch.groups.size(), "a store answers every group");
+    ++figures_.batches;
+    for (std::size_t i = 0; i < batch.groups.size(); ++i) {
+        Submission& submission = batch.submissions[i];
+        Group& group = batch.groups[i];
+        GroupAnswer& answer = result->answers[i];
+        if (!answer) {
+            const Failure failure = answer.failure();
+            fail(std::move(submission), std::move(group), failure, now, completed);
+            continue;
+        }
+        ++figures_.groups;
+        if (answer->size() == 1 && std::holds_alternative<Late>(answer->front()))
+            answer = Failure{Code::unavailable, "claim: it reached the store after its not_after; nothing was claimed"};
+        if (answer && submission.waiting && !submission.waiting->deliver()) release_unclaimed(*answer, group, now);
+        complete(std::move(submission), std::move(group), std::move(answer), completed);
+    }
+}
+
+}  // namespace semel
