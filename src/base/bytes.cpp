@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/assert.hpp"
+
 namespace semel {
 
 std::string to_hex(std::string_view bytes) {
@@ -68,6 +70,7 @@ void ByteWriter::varint(std::uint64_t value) {
 }
 
 void ByteWriter::prefixed(std::string_view bytes) {
+    SEMEL_ASSERT(bytes.size() <= UINT32_MAX, "a length prefix that wraps would make two inputs one");
     be32(static_cast<std::uint32_t>(bytes.size()));
     raw(bytes);
 }
