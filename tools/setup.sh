@@ -1,0 +1,71 @@
+# shellcheck shell=bash
+# What ./dev needs of the machine, and how it gets there. Sourced by dev.
+
+packages_of() {
+    case $1 in
+        build)
+            echo g++ cmake ninja-build pkg-config mold libboost1.81-dev libsimdjson-dev libcli11-dev libfmt-dev \
+                libsqlite3-dev libpq-dev libssl-dev
+            ;;
+        test)
+            echo libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev sqlite3 \
+                postgresql-15 postgresql-client-15 pgbouncer python3 python3-psycopg
+            if ! { have node && have npm; }; then echo nodejs npm; fi
+            ;;
+        lint) echo git clang-format clang-tidy shellcheck python3 ;;
+    esac
+}
+
+node_example=examples/in-your-transaction/node
+
+# setup_for GROUP…: everything those groups need is there when it returns. Takes a few milliseconds if nothing is missing.
+setup_for() {
+    local group wanted
+    wanted=$(for group; do packages_of "$group"; done)
+    # shellcheck disable=SC2086  # one word per package
+    install_packages $wanted
+    for group; do
+        if [[ $group == test ]]; then install_node_modules; fi
+    done
+}
+
+have() { command -v "$1" >/dev/null 2>&1; }
+
+install_packages() {
+    if ! have dpkg-query; then
+        say "no dpkg here: what Debian 12 calls $* has to be installed already"
+        return
+    fi
+    local missing
+    missing=$(comm -23 <(printf '%s\n' "$@" | sort -u) \
+        <(dpkg-query -W -f='${db:Status-Status} ${Package}\n' "$@" 2>/dev/null | sed -n 's/^installed //p' | sort -u))
+    [[ -n $missing ]] || return 0
+    local names
+    mapfile -t names <<<"$missing"
+
+    local as_root=()
+    if [[ $(id -u) != 0 ]]; then
+        have sudo || {
+            say "missing Debian packages, and neither root nor sudo to install them. As root:"
+            say "    apt-get install ${names[*]}"
+            exit 1
+        }
+        as_root=(sudo)
+    fi
+    say "installing ${#names[@]} Debian packages: ${names[*]}"
+    "${as_root[@]}" tools/apt-install "${names[@]}" || {
+        say "apt-get failed: could not install ${names[*]}"
+        exit 1
+    }
+}
+
+install_node_modules() {
+    local lock=$node_example/package-lock.json installed=$node_example/node_modules/.package-lock.json
+    if [[ ! -f $lock || (-f $installed && ! $lock -nt $installed) ]]; then return 0; fi
+    say "installing the npm packages of $node_example"
+    (cd "$node_example" && npm ci --no-audit --no-fund --ignore-scripts --loglevel=error) || {
+        say "npm ci failed in $node_example"
+        exit 1
+    }
+    touch "$installed"
+}
