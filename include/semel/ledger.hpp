@@ -15,18 +15,18 @@ namespace semel {
 
 /// Yours: perform the effect, then settle. Durable before anyone sees it (I10).
 struct Claimed {
-    Token token;
-    Attempt attempt;
+    Token token{};
+    Attempt attempt{};
     bool doubt = false;  ///< an earlier holder may have begun: only a conclusive answer settles (I11)
-    TimePoint lease_until;
+    TimePoint lease_until{};
     std::uint32_t tries = 1;
-    std::vector<Checkpoint> checkpoints;
+    std::vector<Checkpoint> checkpoints{};
     bool operator==(const Claimed&) const = default;
 };
 /// Done before: this is what was answered then, byte for byte (I2).
 struct Replay {
-    Outcome outcome;
-    TimePoint settled_at;
+    Outcome outcome{};
+    TimePoint settled_at{};
     bool operator==(const Replay&) const = default;
 };
 /// Somebody holds a live lease.
@@ -40,7 +40,7 @@ struct Mismatch {
 };
 /// The last holder vanished in mid-effect and repeating is not declared safe.
 struct Unknown {
-    TimePoint since;
+    TimePoint since{};
     bool operator==(const Unknown&) const = default;
 };
 /// Absent, and the key's own time says that its record may already have been swept.
@@ -53,14 +53,14 @@ using ClaimAnswer = std::variant<Claimed, Replay, Busy, Mismatch, Unknown, Expir
 
 /// Done, or done before by the very same command.
 struct Ok {
-    std::optional<State> state;         ///< after the command; empty: absent
-    TimePoint lease_until;              ///< of running and unknown
-    std::optional<Checkpoint> checkpoint;  ///< what is stored under the name (first write wins)
+    std::optional<State> state{};         ///< after the command; empty: absent
+    TimePoint lease_until{};              ///< of running and unknown
+    std::optional<Checkpoint> checkpoint{};  ///< what is stored under the name (first write wins)
     bool operator==(const Ok&) const = default;
 };
 /// Settled already, with this outcome.
 struct Settled {
-    Outcome outcome;
+    Outcome outcome{};
     bool operator==(const Settled&) const = default;
 };
 /// Superseded: the token is not the current one. Nothing changed (I3).
@@ -69,7 +69,7 @@ struct Fenced {
 };
 /// A resolve before the last effect can have ended (lease + effect deadline).
 struct TooEarly {
-    TimePoint not_before;
+    TimePoint not_before{};
     bool operator==(const TooEarly&) const = default;
 };
 using HolderAnswer = std::variant<Ok, Settled, Fenced, TooEarly>;
@@ -78,47 +78,47 @@ using HolderAnswer = std::variant<Ok, Settled, Fenced, TooEarly>;
 
 struct Claim {
     Operation operation;
-    Fingerprint fingerprint;
-    Attempt attempt;
-    Policy policy;                      ///< fixed by the first claim (I12)
-    std::optional<TimePoint> key_time;  ///< of time-ordered keys: lets an absent one be Expired
-    std::string correlation;
+    Fingerprint fingerprint{};
+    Attempt attempt{};
+    Policy policy{};                    ///< fixed by the first claim (I12)
+    std::optional<TimePoint> key_time{};  ///< of time-ordered keys: lets an absent one be Expired
+    std::string correlation{};
     TimePoint not_after = never;        ///< no new grant later than this (I6)
     bool in_transaction = false;        ///< claim, effect and outcome commit together: no lease, settled at once
 };
 
 /// Who holds it: from Claimed.
 struct Holder {
-    OperationId id;
-    Token token;
-    Attempt attempt;
+    OperationId id{};
+    Token token{};
+    Attempt attempt{};
 };
 
 struct Renew {
-    Holder holder;
+    Holder holder{};
 };
 struct SaveCheckpoint {
-    Holder holder;
-    Checkpoint checkpoint;
+    Holder holder{};
+    Checkpoint checkpoint{};
 };
 struct Settle {
-    Holder holder;
-    Outcome outcome;
+    Holder holder{};
+    Outcome outcome{};
     bool conclusive = true;  ///< false: under doubt this answer does not say what the earlier try came to
 };
 struct Release {
-    Holder holder;
+    Holder holder{};
 };
 struct Abandon {
-    Holder holder;
+    Holder holder{};
 };
 /// A person's decision on an unknown outcome. `outcome` empty: "it did not happen".
 struct Resolve {
-    OperationId id;
-    Token token_seen;
-    std::optional<Outcome> outcome;
-    std::string who;
-    std::string why;
+    OperationId id{};
+    Token token_seen{};
+    std::optional<Outcome> outcome{};
+    std::string who{};
+    std::string why{};
 };
 using Command = std::variant<Claim, Renew, SaveCheckpoint, Settle, Release, Abandon, Resolve>;
 

@@ -13,7 +13,7 @@ namespace semel {
 
 /// The effect ran in this transaction and its outcome was written beside it. Commit to make both durable.
 struct Applied {
-    Outcome outcome;
+    Outcome outcome{};
     bool operator==(const Applied&) const = default;
 };
 /// The database could not serialise this transaction with another one: roll it back and run it again.
@@ -31,15 +31,15 @@ using TransactionClaim = std::variant<Claimed, Replay, Busy, Mismatch, Unknown, 
 using Effect = std::function<Outcome()>;
 
 struct OnceOptions {
-    Retention retention;
-    std::optional<TimePoint> key_time;
-    std::string correlation;
+    Retention retention{};
+    std::optional<TimePoint> key_time{};
+    std::string correlation{};
 };
 
 /// create_once: the row was made now, or was there before; `row` holds the columns asked for, as text, null where empty.
 struct CreatedRow {
     bool created = false;
-    std::vector<std::optional<std::string>> row;
+    std::vector<std::optional<std::string>> row{};
 };
 
 /// apply_if: a compare-and-set on state that carries its own idempotency.

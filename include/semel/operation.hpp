@@ -104,7 +104,7 @@ struct Epoch {
 
 /// How long an operation is remembered, and how long the answer it got. Empty: for ever.
 struct Retention {
-    std::optional<Duration> identity;
+    std::optional<Duration> identity{};
     std::optional<Duration> response = std::chrono::hours{24};
     bool operator==(const Retention&) const = default;
 };
@@ -112,7 +112,7 @@ struct Retention {
 /// What the effect came to. `kept` is false for a tombstone: done, with this status, body not stored (I8) or dropped.
 struct Outcome {
     std::int32_t status = 0;
-    std::string body;
+    std::string body{};
     bool kept = true;
 
     static Outcome tombstone(std::int32_t status) { return {status, {}, false}; }

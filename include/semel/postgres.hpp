@@ -14,7 +14,7 @@ struct pg_conn;
 namespace semel::postgres {
 
 struct Options {
-    std::string uri;                                              ///< postgres://user@host/db, as libpq reads it
+    std::string uri{};                                              ///< postgres://user@host/db, as libpq reads it
     std::size_t sessions_max = 3;                                 ///< connections for batches; one more reads and sweeps
     Duration connect_timeout = std::chrono::seconds{3};
     Duration timeout = std::chrono::seconds{5};                   ///< for the reply to one round trip
@@ -47,8 +47,8 @@ Result<HolderAnswer> settle(pg_conn* transaction, const Operation& operation, co
 
 /// A value for a column: text that PostgreSQL reads as the column's type, or null.
 struct Column {
-    std::string name;
-    std::optional<std::string> value;
+    std::string name{};
+    std::optional<std::string> value{};
 };
 
 /// Inserts a row unless one with the same `unique` columns is there; returns `returning` of the row either way.

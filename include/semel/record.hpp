@@ -28,13 +28,13 @@ struct Policy {
     Duration dedup_window{0};                              ///< of `retry`; afterwards it is `refuse`
     Duration lease = std::chrono::seconds{30};             ///< how fast a crash is noticed
     Duration effect_deadline = std::chrono::seconds{30};   ///< how long an effect may outlive its lease
-    Retention retention;
+    Retention retention{};
     bool operator==(const Policy&) const = default;
 };
 
 struct Checkpoint {
-    std::string name;
-    std::string value;
+    std::string name{};
+    std::string value{};
     bool operator==(const Checkpoint&) const = default;
 };
 
@@ -51,8 +51,8 @@ std::string_view name(Transition what);
 
 struct Event {
     Transition what;
-    TimePoint at;
-    Token token;
+    TimePoint at{};
+    Token token{};
     bool operator==(const Event&) const = default;
 };
 
@@ -61,36 +61,36 @@ struct Record {
     static constexpr std::size_t history_max = 8;
 
     // Identity. Scope and key are dropped together with the stored answer when response_retention ends.
-    OperationId id;
-    std::optional<Operation> operation;
-    std::optional<TimePoint> key_time;
-    Fingerprint fingerprint;
-    std::string correlation;
+    OperationId id{};
+    std::optional<Operation> operation{};
+    std::optional<TimePoint> key_time{};
+    Fingerprint fingerprint{};
+    std::string correlation{};
 
     // State.
     State state = State::running;
     bool doubt = false;     ///< an earlier holder may have begun (I11)
     bool touched = false;   ///< the holder has used its token: a repeated claim is not granted again (I6)
     bool unfilled = false;  ///< settled inside a caller's transaction that has not given its outcome
-    Token token;
-    Attempt attempt;
-    Epoch owner;
-    TimePoint lease_until;
+    Token token{};
+    Attempt attempt{};
+    Epoch owner{};
+    TimePoint lease_until{};
 
-    Policy policy;
+    Policy policy{};
 
     // History.
-    TimePoint created;
+    TimePoint created{};
     std::uint32_t tries = 1;
-    std::optional<TimePoint> unknown_since;
-    std::string resolved_by;
-    std::string resolved_why;
-    std::vector<Event> history;  ///< the last few, oldest first
+    std::optional<TimePoint> unknown_since{};
+    std::string resolved_by{};
+    std::string resolved_why{};
+    std::vector<Event> history{};  ///< the last few, oldest first
 
     // Result.
-    Outcome outcome;  ///< meaningful when settled
-    std::optional<TimePoint> settled_at;
-    std::vector<Checkpoint> checkpoints;  ///< first write wins
+    Outcome outcome{};  ///< meaningful when settled
+    std::optional<TimePoint> settled_at{};
+    std::vector<Checkpoint> checkpoints{};  ///< first write wins
 
     bool operator==(const Record&) const = default;
 };

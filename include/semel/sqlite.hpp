@@ -20,7 +20,7 @@ enum class Access {
 };
 
 struct Options {
-    std::string path;
+    std::string path{};
     Access access = Access::own;
     /// Below this much free space on the file's disk new claims are refused, so that open operations can settle (I9).
     std::uint64_t reserve_bytes = 64ULL << 20;
@@ -29,7 +29,7 @@ struct Options {
     /// How long to wait for another connection's transaction on the same file (a caller's own, see `once`).
     Duration busy_timeout = std::chrono::seconds{2};
     /// The store's clock; empty: wall time at the start, moved on by the kernel's boot clock, so that it never jumps.
-    std::function<TimePoint()> clock;
+    std::function<TimePoint()> clock{};
 };
 
 /// Opens the store. Fails with `unavailable` if another process owns it, `invalid` if the schema is newer than this
@@ -54,8 +54,8 @@ Result<HolderAnswer> settle(sqlite3* transaction, const Operation& operation, co
 
 /// A value for a column: text, or null.
 struct Column {
-    std::string name;
-    std::optional<std::string> value;
+    std::string name{};
+    std::optional<std::string> value{};
 };
 
 /// Inserts a row unless one with the same `unique` columns is there; returns `returning` of the row either way.

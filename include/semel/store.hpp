@@ -18,7 +18,7 @@ namespace semel {
 /// Commands that stand or fall together. Most groups hold one. A group stands if every answer in it is Claimed,
 /// Replay, Ok, or a lone command's own answer; otherwise nothing of it is done and the others answer Withheld.
 struct Group {
-    std::vector<Command> commands;
+    std::vector<Command> commands{};
     bool again = false;  ///< executed before with its reply lost: wait for locks of our own earlier transaction
 };
 
@@ -26,23 +26,23 @@ struct Group {
 using GroupAnswer = Result<std::vector<Answer>>;
 
 struct Executed {
-    TimePoint now;  ///< the store's clock, read after locking
-    std::vector<GroupAnswer> answers;
+    TimePoint now{};  ///< the store's clock, read after locking
+    std::vector<GroupAnswer> answers{};
 };
 
 struct Filter {
-    std::optional<State> state;
-    std::optional<std::string> tenant;
-    std::optional<std::string> scope_name;
-    std::optional<std::uint32_t> generation;
-    std::optional<std::string> correlation;
-    std::optional<Duration> older_than;  ///< since creation, by the store's clock
-    std::optional<Duration> newer_than;
+    std::optional<State> state{};
+    std::optional<std::string> tenant{};
+    std::optional<std::string> scope_name{};
+    std::optional<std::uint32_t> generation{};
+    std::optional<std::string> correlation{};
+    std::optional<Duration> older_than{};  ///< since creation, by the store's clock
+    std::optional<Duration> newer_than{};
 };
 
 struct Page {
-    std::vector<Record> records;
-    std::string next;  ///< pass to the following call; empty at the end
+    std::vector<Record> records{};
+    std::string next{};  ///< pass to the following call; empty at the end
     std::uint64_t corrupt = 0;  ///< rows passed over because their checksum is wrong
 };
 
