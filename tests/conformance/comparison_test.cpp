@@ -45,16 +45,19 @@ rc::Gen<Step> any_step() {
 /// A store with what a client of it remembers: the claims it was granted.
 class Side {
 public:
-    explicit Side(std::unique_ptr<StoreUnderTest> world) : world_(std::move(world)) { open(); }
-
-    Answer execute(Command command) { return test::execute(*session_, std::move(command)); }
-    void open() { session_ = world_->store().session().value(); }
-    void restart() {
-        session_.reset();
-        world_->restart();
+    explicit Side(StoreUnderTest& world) : world_(world) {
+        world_.clear();
         open();
     }
-    StoreUnderTest& world() { return *world_; }
+
+    Answer execute(Command command) { return test::execute(*session_, std::move(command)); }
+    void open() { session_ = world_.store().session().value(); }
+    void restart() {
+        session_.reset();
+        world_.restart();
+        open();
+    }
+    StoreUnderTest& world() { return world_; }
 
     struct Grant {
         Claim claim;
@@ -64,7 +67,7 @@ public:
     std::vector<Claim> claims;
 
 private:
-    std::unique_ptr<StoreUnderTest> world_;
+    StoreUnderTest& world_;
     std::unique_ptr<Session> session_;
 };
 
@@ -184,13 +187,14 @@ std::string run(Side& side, const Step& step) {
 }
 
 void compare(const StoreKind& kind) {
-    const auto& model_kind = all_stores().front();
-    const bool embedded = kind.make()->embedded();
+    const auto model_world = all_stores().front().make();
+    const auto driver_world = kind.make();
+    const bool embedded = driver_world->embedded();
     int compared = 0;
     const bool agreed = rc::check("the driver agrees with the model", [&] {
         const auto steps = *rc::gen::container<std::vector<Step>>(any_step());
-        Side model(model_kind.make());
-        Side driver(kind.make());
+        Side model(*model_world);
+        Side driver(*driver_world);
         for (const Step& step : steps) {
             // A store with leases of its own does not notice a restart.
             if (step.what == Step::restart && !embedded) continue;

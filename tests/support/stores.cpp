@@ -37,16 +37,17 @@ private:
 
 class MemoryUnderTest final : public StoreUnderTest {
 public:
-    Store& store() override { return store_; }
+    Store& store() override { return *store_; }
     void pass(Duration time) override { clock_.pass(time); }
+    void clear() override { store_ = std::make_unique<MemoryStore>(clock_.reader()); }
     void damage(const OperationId&, std::string_view, std::size_t) override { throw std::logic_error("not stored"); }
     [[nodiscard]] bool can_damage() const override { return false; }
-    void restart() override { store_.restart(); }
+    void restart() override { store_->restart(); }
     [[nodiscard]] bool embedded() const override { return true; }
 
 private:
     TestClock clock_;
-    MemoryStore store_{clock_.reader()};
+    std::unique_ptr<MemoryStore> store_ = std::make_unique<MemoryStore>(clock_.reader());
 };
 
 class SqliteUnderTest final : public StoreUnderTest {
@@ -59,6 +60,11 @@ public:
         open();
     }
     [[nodiscard]] bool embedded() const override { return true; }
+    void clear() override {
+        store_.reset();
+        for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(folder_.path() / (std::string("semel.db") + suffix));
+        open();
+    }
 
     void damage(const OperationId& id, std::string_view column, std::size_t byte) override {
         sqlite3* db = nullptr;
@@ -100,6 +106,7 @@ public:
         store_ = must(postgres::open({.uri = pooled_ ? database_.pooled_uri() : database_.uri()}));
     }
     [[nodiscard]] bool embedded() const override { return false; }
+    void clear() override { connection_.run("truncate semel.operation; delete from semel.meta where name = 'swept_at'"); }
 
     /// The server's clock cannot be moved: every record becomes older instead.
     void pass(Duration time) override {

@@ -24,6 +24,8 @@ public:
     [[nodiscard]] virtual bool can_damage() const { return true; }
     /// What a new process finds after this one was killed.
     virtual void restart() = 0;
+    /// Forgets everything, as if made anew; cheaper than that.
+    virtual void clear() = 0;
     /// Leases die with the process: an embedded store, with one owner.
     [[nodiscard]] virtual bool embedded() const = 0;
 };

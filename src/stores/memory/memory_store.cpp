@@ -1,5 +1,6 @@
 #include "stores/memory/memory_store.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/bytes.hpp"
@@ -52,11 +53,14 @@ Result<std::optional<Record>> MemoryStore::find(const OperationId& id) {
 Result<Page> MemoryStore::list(const Filter& filter, const std::string& cursor, std::size_t limit) {
     const std::lock_guard lock(mutex_);
     Page page;
+    const auto after = from_hex(cursor);
+    if (!after || (!after->empty() && after->size() != 16))
+        return Failure{Code::invalid, "list: `" + cursor + "` is not a cursor of this store"};
     auto at = records_.begin();
-    if (const auto bytes = from_hex(cursor); !cursor.empty() && bytes && bytes->size() == 16) {
-        OperationId after;
-        std::copy(bytes->begin(), bytes->end(), after.bytes.begin());
-        at = records_.upper_bound(after);
+    if (!after->empty()) {
+        OperationId id;
+        std::ranges::copy(*after, id.bytes.begin());
+        at = records_.upper_bound(id);
     }
     const TimePoint now = clock_();
     for (; at != records_.end(); ++at) {

@@ -1,0 +1,130 @@
+// Lost replies: the line is cut at every byte of the COMMIT exchange. Whatever the cut left, each claim is granted once,
+// each outcome is the one that was given, and callers were told the truth.
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "semel/committer.hpp"
+#include "support/commands.hpp"
+#include "support/gate.hpp"
+#include "support/postgres.hpp"
+
+namespace semel::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+class LostReply : public testing::Test {
+protected:
+    void SetUp() override {
+        store_ = postgres::open({.uri = database_.uri_at_port(gate_.port()), .sessions_max = 1}).value();
+        committer_ = Committer::start(*store_, {.timeout = 20s}).value();
+        direct_ = postgres::open({.uri = database_.uri()}).value();
+    }
+
+    TestDatabase database_;
+    Gate gate_{database_.port()};
+    std::unique_ptr<Store> store_;
+    std::unique_ptr<Store> direct_;
+    std::unique_ptr<Committer> committer_;
+};
+
+/// Cuts once, `bytes` into the piece that holds the `nth` COMMIT seen in a direction.
+class CutAtCommit {
+public:
+    CutAtCommit(Direction direction, std::size_t bytes) : direction_(direction), bytes_(bytes) {}
+
+    std::size_t operator()(Direction direction, std::string_view piece) {
+        // The client says "commit" in a Parse message; the server answers with the tag COMMIT.
+        const auto at = piece.find(direction == Direction::to_server ? "commit" : "COMMIT");
+        if (done_->load() || direction != direction_ || at == std::string_view::npos) return piece.size();
+        *done_ = true;
+        // Bytes are counted from a little before the word, over the rest of the piece.
+        const std::size_t from = at > 8 ? at - 8 : 0;
+        return std::min(from + bytes_, piece.size() - 1);
+    }
+
+private:
+    Direction direction_;
+    std::size_t bytes_;
+    std::shared_ptr<std::atomic<bool>> done_ = std::make_shared<std::atomic<bool>>(false);
+};
+
+TEST_F(LostReply, ACutAtAnyByteOfTheCommitExchangeLeavesOneGrantAndOneOutcome) {  // I6, I10
+    int cuts = 0;
+    int number = 0;
+    for (const Direction direction : {Direction::to_server, Direction::to_client}) {
+        for (std::size_t byte = 0; byte < 40; byte += 2) {
+            const std::string key = "cut" + std::to_string(number++);
+            const int before = gate_.cuts();
+
+            // The claim's COMMIT is cut.
+            gate_.watch(CutAtCommit(direction, byte));
+            const Claim command = claim(key);
+            const auto answer = committer_->claim(command);
+            ASSERT_TRUE(answer) << answer.failure().message;
+            const auto* mine = std::get_if<Claimed>(&*answer);
+            ASSERT_NE(mine, nullptr) << "a claim whose reply was lost was answered by alternative " << answer->index();
+            auto record = direct_->find(command.operation.id()).value();
+            ASSERT_TRUE(record);
+            EXPECT_EQ(record->token, mine->token);
+            EXPECT_EQ(record->attempt, mine->attempt);
+            EXPECT_EQ(record->tries, 1U);
+
+            // So is the settle's.
+            gate_.watch(CutAtCommit(direction, byte));
+            const auto settled = committer_->settle(holder(command, *mine), {200, "outcome of " + key, true});
+            ASSERT_TRUE(settled) << settled.failure().message;
+            EXPECT_TRUE(std::holds_alternative<Ok>(*settled));
+            record = direct_->find(command.operation.id()).value();
+            EXPECT_EQ(record->outcome.body, "outcome of " + key);
+            cuts += gate_.cuts() - before;
+        }
+    }
+    // A run in which nothing was cut would prove nothing.
+    EXPECT_GE(cuts, 70);
+    EXPECT_GE(committer_->figures().repeats, 30U);
+}
+
+TEST_F(LostReply, ABatchWhoseReplyIsLostIsExecutedAgainAndNotFailedWholesale) {
+    constexpr int callers = 64;
+    gate_.watch(CutAtCommit(Direction::to_client, 0));
+    std::atomic<int> claimed = 0;
+    std::vector<std::thread> threads;
+    for (int i = 0; i < callers; ++i) {
+        threads.emplace_back([&, i] {
+            const auto answer = committer_->claim(claim("batch" + std::to_string(i)));
+            ASSERT_TRUE(answer) << answer.failure().message;
+            claimed += std::holds_alternative<Claimed>(*answer) ? 1 : 0;
+        });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(claimed, callers);
+    EXPECT_EQ(gate_.cuts(), 1);
+    EXPECT_EQ(direct_->list({}, "", 1000)->records.size(), static_cast<std::size_t>(callers));
+}
+
+TEST_F(LostReply, AClaimNobodyWaitsForAnyMoreIsReleased) {  // I6
+    // The reply to COMMIT is held back until the caller has given up.
+    auto waiting = std::make_shared<Waiting>();
+    std::atomic<bool> answered = false;
+    std::atomic<bool> given_up = false;
+    gate_.watch([&](Direction direction, std::string_view piece) {
+        if (direction == Direction::to_client && piece.find("COMMIT") != std::string_view::npos && !given_up) {
+            waiting->give_up();
+            given_up = true;
+        }
+        return piece.size();
+    });
+    const Claim command = claim("nobody waits");
+    std::vector<Command> group;
+    group.emplace_back(command);
+    committer_->submit(std::move(group), 5s, waiting, [&](GroupAnswer) { answered = true; });
+    committer_.reset();  // finishes everything, the release too
+    EXPECT_TRUE(answered);
+    EXPECT_TRUE(given_up);
+    EXPECT_FALSE(direct_->find(command.operation.id()).value());
+}
+
+}  // namespace
+}  // namespace semel::test

@@ -1,0 +1,196 @@
+// Many processes, users' open transactions and a dying server on one PostgreSQL.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "semel/committer.hpp"
+#include "support/commands.hpp"
+#include "support/postgres.hpp"
+
+namespace semel::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(SharedStore, OfManyProcessesExactlyOneIsGrantedEachOperation) {  // I1
+    const TestDatabase database;
+    constexpr int processes = 6;
+    constexpr int operations = 200;
+    std::vector<pid_t> children;
+    for (int p = 0; p < processes; ++p) {
+        const pid_t child = fork();
+        if (child == 0) {
+            // Every grant is noted by its own insert: the test counts them afterwards.
+            auto store = postgres::open({.uri = database.uri(), .sessions_max = 2}).value();
+            auto committer = Committer::start(*store).value();
+            TestConnection notes(database.uri());
+            for (int i = 0; i < operations; ++i) {
+                const auto answer = committer->claim(claim("op" + std::to_string(i)));
+                if (!answer) _exit(1);
+                if (std::holds_alternative<Claimed>(*answer)) notes.run("insert into grants values (" + std::to_string(i) + ")");
+            }
+            committer.reset();
+            _exit(0);
+        }
+        children.push_back(child);
+        if (p == 0) TestConnection(database.uri()).run("create table if not exists grants (op int)");
+    }
+    for (const pid_t child : children) {
+        int status = 0;
+        waitpid(child, &status, 0);
+        EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+    }
+    TestConnection look(database.uri());
+    EXPECT_EQ(look.value("select count(*) from grants"), std::to_string(operations));
+    EXPECT_EQ(look.value("select count(distinct op) from grants"), std::to_string(operations));
+}
+
+TEST(SharedStore, ARowLockedByAUsersTransactionIsBusyAndHoldsNobodyElseUp) {
+    const TestDatabase database;
+    auto store = postgres::open({.uri = database.uri(), .sessions_max = 1}).value();
+    auto committer = Committer::start(*store).value();
+    const Claim settled = claim("locked");
+    const auto mine = std::get<Claimed>(committer->claim(settled).value());
+
+    // A user's transaction holds the row of one operation, and has inserted another one without committing.
+    TestConnection user(database.uri());
+    user.run("begin");
+    user.run("select * from semel.operation for update");
+    TestConnection inserter(database.uri());
+    inserter.run("begin");
+    const std::string inserted = to_hex(operation("inserted").id().bytes);
+    inserter.run("insert into semel.operation (op, token, state, record) values ('" + inserted + "', 1, 3, 'x')");
+
+    std::vector<std::thread> threads;
+    std::atomic<int> claimed = 0;
+    std::atomic<int> busy = 0;
+    for (int i = 0; i < 32; ++i) {
+        threads.emplace_back([&, i] {
+            const std::string key = i == 0 ? "locked" : i == 1 ? "inserted" : "free" + std::to_string(i);
+            const auto answer = committer->claim(claim(key), 5s);
+            ASSERT_TRUE(answer) << answer.failure().message;
+            claimed += std::holds_alternative<Claimed>(*answer) ? 1 : 0;
+            busy += std::holds_alternative<Busy>(*answer) ? 1 : 0;
+        });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(claimed, 30);
+    EXPECT_EQ(busy, 2);
+
+    // The holder's own command waits for the lock instead of giving an answer it does not know.
+    std::thread settling([&] {
+        const auto answer = committer->settle(holder(settled, mine), {200, "done", true}, true, 10s);
+        ASSERT_TRUE(answer) << answer.failure().message;
+        EXPECT_TRUE(std::holds_alternative<Ok>(*answer));
+    });
+    user.run("rollback");
+    inserter.run("rollback");
+    settling.join();
+    EXPECT_EQ(std::get<Replay>(committer->claim(claim("locked")).value()).outcome.body, "done");
+}
+
+TEST(SharedStore, SettingsThatLoseAcknowledgedClaimsAreRefused) {
+    const TestDatabase database;
+    TestConnection admin(database.uri());
+    admin.run("do $$ begin execute format('alter database %I set synchronous_commit = off', current_database()); end $$");
+    const auto refused = postgres::open({.uri = database.uri()});
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.failure().code, Code::invalid);
+    EXPECT_NE(refused.failure().message.find("synchronous_commit"), std::string::npos) << refused.failure().message;
+}
+
+TEST(SharedStore, ANewerSchemaAndAMissingOneAreRefusedWithWhatToDo) {
+    const TestDatabase database;
+    TestConnection admin(database.uri());
+    admin.run("update semel.meta set value = value + 1 where name = 'schema'");
+    auto refused = postgres::open({.uri = database.uri()});
+    ASSERT_FALSE(refused);
+    EXPECT_NE(refused.failure().message.find("use a newer semel"), std::string::npos) << refused.failure().message;
+    EXPECT_FALSE(postgres::migrate({.uri = database.uri()}));
+    admin.run("drop schema semel cascade");
+    refused = postgres::open({.uri = database.uri()});
+    ASSERT_FALSE(refused);
+    EXPECT_NE(refused.failure().message.find("semel migrate"), std::string::npos) << refused.failure().message;
+    EXPECT_TRUE(postgres::migrate({.uri = database.uri()}));
+    EXPECT_TRUE(postgres::migrate({.uri = database.uri()}));
+    EXPECT_TRUE(postgres::open({.uri = database.uri()}));
+}
+
+/// Runs against a server of its own: this one kills it.
+TEST(DyingServer, NothingAcknowledgedIsLostAndNothingIsGrantedTwice) {  // I1, I10
+    const TestDatabase database;
+    const std::string ctl = server_variable("SEMEL_TEST_POSTGRES_CTL");
+    auto store = postgres::open({.uri = database.uri(), .sessions_max = 3, .timeout = 2s}).value();
+    auto committer = Committer::start(*store, {.timeout = 30s}).value();
+
+    std::mutex mutex;
+    std::map<std::string, std::vector<Token>> granted;  // guarded by mutex, as is the following
+    std::map<std::string, std::string> settled;
+    std::atomic<bool> stop = false;
+    std::atomic<int> unavailable = 0;
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 8; ++t) {
+        threads.emplace_back([&, t] {
+            for (int i = 0; !stop; ++i) {
+                // Two threads share every key.
+                const std::string key = "k" + std::to_string(t / 2) + "-" + std::to_string(i);
+                const Claim command = claim(key);
+                const auto answer = committer->claim(command, 20s);
+                if (!answer) {
+                    EXPECT_NE(answer.failure().code, Code::corrupt) << answer.failure().message;
+                    ++unavailable;
+                    continue;
+                }
+                const auto* mine = std::get_if<Claimed>(&*answer);
+                if (mine == nullptr) continue;
+                {
+                    const std::lock_guard lock(mutex);
+                    granted[key].push_back(mine->token);
+                }
+                const std::string body = "outcome " + key;
+                const auto done = committer->settle(holder(command, *mine), {200, body, true}, true, 30s);
+                if (done && std::holds_alternative<Ok>(*done)) {
+                    const std::lock_guard lock(mutex);
+                    settled[key] = body;
+                }
+            }
+        });
+    }
+    const auto settled_now = [&] {
+        const std::lock_guard lock(mutex);
+        return settled.size();
+    };
+    const auto wait_for = [&](std::size_t count) {
+        const auto deadline = std::chrono::steady_clock::now() + 60s;
+        while (settled_now() < count && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+        return settled_now() >= count;
+    };
+    for (int round = 0; round < 3; ++round) {
+        EXPECT_TRUE(wait_for(settled_now() + 50)) << "round " << round;
+        ASSERT_EQ(std::system((ctl + " kill").c_str()), 0);
+        ASSERT_EQ(std::system((ctl + " start > /dev/null").c_str()), 0);
+    }
+    EXPECT_TRUE(wait_for(settled_now() + 50));
+    stop = true;
+    for (std::thread& thread : threads) thread.join();
+    committer.reset();
+
+    EXPECT_GE(settled.size(), 200U);
+    for (const auto& [key, tokens] : granted) EXPECT_EQ(tokens.size(), 1U) << key;
+    for (const auto& [key, body] : settled) {
+        const auto record = store->find(operation(key).id()).value();
+        ASSERT_TRUE(record) << key << " was acknowledged and is gone";
+        EXPECT_EQ(record->state, State::settled);
+        EXPECT_EQ(record->outcome.body, body);
+    }
+}
+
+}  // namespace
+}  // namespace semel::test
