@@ -16,9 +16,10 @@ function(semel_module NAME DIR)
 endfunction()
 
 # semel_test(NAME SOURCES … LINKS …): a GoogleTest program; each of its tests is a ctest of its own.
-# MAIN: the sources bring their own main(). WHOLE: run as one ctest. TIMEOUT: seconds.
+# MAIN: the sources bring their own main(). WHOLE: run as one ctest. OWN_SERVERS: as WHOLE, beside servers of its own that it
+# may kill. TIMEOUT: seconds.
 function(semel_test NAME)
-  cmake_parse_arguments(ARG "WHOLE;MAIN" "TIMEOUT" "SOURCES;LINKS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "WHOLE;MAIN;OWN_SERVERS" "TIMEOUT" "SOURCES;LINKS;LABELS" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()
@@ -27,8 +28,12 @@ function(semel_test NAME)
   if(NOT ARG_MAIN)
     target_link_libraries(${NAME} PRIVATE GTest::gtest_main)
   endif()
-  if(ARG_WHOLE)
-    add_test(NAME ${NAME} COMMAND ${NAME})
+  if(ARG_WHOLE OR ARG_OWN_SERVERS)
+    if(ARG_OWN_SERVERS)
+      add_test(NAME ${NAME} COMMAND ${PROJECT_SOURCE_DIR}/tests/servers/with-servers $<TARGET_FILE:${NAME}>)
+    else()
+      add_test(NAME ${NAME} COMMAND ${NAME})
+    endif()
     set_tests_properties(${NAME} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
   else()
     gtest_discover_tests(${NAME} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${NAME}." PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")

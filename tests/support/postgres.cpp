@@ -30,7 +30,7 @@ TestDatabase::TestDatabase() {
     uri_ = with_database(server, name_);
     pooled_ = with_database(server_variable("SEMEL_TEST_PGBOUNCER"), name_);
     const auto colon = server.rfind(':');
-    port_ = std::atoi(server.c_str() + colon + 1);
+    port_ = static_cast<int>(std::strtol(server.c_str() + colon + 1, nullptr, 10));
     TestConnection(server).run("create database " + name_);
     if (auto migrated = postgres::migrate({.uri = uri_}); !migrated) throw std::runtime_error(migrated.failure().message);
 }

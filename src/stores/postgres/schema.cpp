@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
+
 namespace semel::postgres {
 
 int schema_version() { return migration_count; }
@@ -79,7 +81,7 @@ Result<int> migrate(const Options& options) {
         PQclear(result);
         if (!has_meta) return 0;
         result = PQexec(connection, "select value from semel.meta where name = 'schema'");
-        const int version = PQntuples(result) == 1 ? std::atoi(PQgetvalue(result, 0, 0)) : 0;
+        const int version = PQntuples(result) == 1 ? static_cast<int>(std::strtol(PQgetvalue(result, 0, 0), nullptr, 10)) : 0;
         PQclear(result);
         return version;
     };
