@@ -478,7 +478,7 @@ TEST(CanonicalJsonProperty, DamagedTextNeverCrashesAndWhatIsAcceptedIsStable) {
         SeededRandom random(spelling);
         text[random.below(text.size())] = static_cast<char>(random.below(256));
         const auto canonical = canonical_json(text);
-        RC_ASSERT(!canonical || canonical_json(*canonical) == canonical);
+        if (canonical) RC_ASSERT(canonical_json(*canonical) == canonical);
     });
 }
 
