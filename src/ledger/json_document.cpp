@@ -15,7 +15,9 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 // Every function reads one thing at at_ and says whether it was there.
 class JsonReader {
 public:
-    explicit JsonReader(std::string_view text) : text_(text) {}
+    explicit JsonReader(std::string_view text) : text_(text) {
+        document_.nodes_.reserve(text.size() / bytes_per_node + 1);
+    }
 
     bool document() {
         if (!value(0)) return false;
@@ -27,6 +29,7 @@ public:
 private:
     using Index = JsonDocument::Index;
     using Kind = JsonDocument::Kind;
+    static constexpr std::size_t bytes_per_node = 8;  // of ordinary text; more nodes than that are found room for
 
     bool value(std::size_t depth) {
         skip_space();
