@@ -44,7 +44,9 @@ TEST(Bytes, LengthPrefixesAreBigEndian) {
 }
 
 TEST(Bytes, ReadingPastTheEndFailsForGood) {
-    ByteReader reader("\x05" "abc");
+    ByteReader reader(
+        "\x05"
+        "abc");
     EXPECT_EQ(reader.counted(), "");
     EXPECT_FALSE(reader.ok());
     EXPECT_EQ(reader.u8(), 0);

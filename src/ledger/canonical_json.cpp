@@ -11,8 +11,8 @@
 namespace semel {
 namespace {
 
-// A value's distance from 1 in powers of ten. An exponent is read up to four times as far, so that digits before or after
-// the point can bring it back: every spelling of a number within the limit is understood, and no sum overflows.
+// A value's distance from 1 in powers of ten. An exponent is read up to four times as far, so that digits before or
+// after the point can bring it back: every spelling of a number within the limit is understood, and no sum overflows.
 constexpr std::int64_t exponent_max = 1'000'000'000'000'000'000;
 constexpr std::int64_t exponent_read_max = 4 * exponent_max;
 
@@ -103,8 +103,8 @@ public:
     bool selected(std::vector<const JsonPointer*> include) {
         const auto text_of = [](const JsonPointer* pointer) -> std::string_view { return pointer->text(); };
         std::ranges::sort(include, utf16_less, text_of);
-        const auto repeated = std::ranges::unique(include, {}, text_of);
-        include.erase(repeated.begin(), repeated.end());
+        const auto alike = [](const JsonPointer* one, const JsonPointer* other) { return *one == *other; };
+        include.erase(std::unique(include.begin(), include.end(), alike), include.end());
         out_ += '{';
         for (const JsonPointer* pointer : include) {
             const auto found = document_.find(*pointer);

@@ -249,7 +249,8 @@ namespace {
 
 // RFC 6901: decimal, no leading zeros; "-" and everything else name no element.
 std::optional<std::uint64_t> array_index(std::string_view step) {
-    if (step.empty() || !std::ranges::all_of(step, is_digit) || (step.size() > 1 && step[0] == '0')) return std::nullopt;
+    if (step.empty() || !std::ranges::all_of(step, is_digit) || (step.size() > 1 && step[0] == '0'))
+        return std::nullopt;
     std::uint64_t index = 0;
     if (std::from_chars(step.data(), step.data() + step.size(), index).ec != std::errc{}) return std::nullopt;
     return index;
@@ -280,8 +281,8 @@ std::optional<JsonDocument::Index> JsonDocument::find(const JsonPointer& pointer
 }
 
 bool utf16_less(std::string_view left, std::string_view right) {
-    // UTF-8 sorts by code point. UTF-16 differs in one place: what needs a surrogate pair (lead bytes F0–F4) comes before
-    // U+E000–U+FFFF (lead bytes EE and EF).
+    // UTF-8 sorts by code point. UTF-16 differs in one place: what needs a surrogate pair (lead bytes F0–F4) comes
+    // before U+E000–U+FFFF (lead bytes EE and EF).
     const auto rank = [](char c) {
         const auto byte = static_cast<unsigned char>(c);
         return byte == 0xee || byte == 0xef ? byte + 0x10 : byte + 0;
