@@ -1,6 +1,6 @@
 #include "base/bytes.hpp"
 
-#include <openssl/sha.h>
+#include <openssl/evp.h>
 
 #include <algorithm>
 
@@ -42,8 +42,11 @@ std::optional<std::string> from_hex(std::string_view text) {
 }
 
 Sha256 sha256(std::string_view bytes) {
+    // Looked up once: SHA256() looks its algorithm up, under a lock, on every call.
+    static const EVP_MD* const algorithm = EVP_MD_fetch(nullptr, "SHA256", nullptr);
     Sha256 digest;
-    SHA256(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(), digest.data());
+    const int done = EVP_Digest(bytes.data(), bytes.size(), digest.data(), nullptr, algorithm, nullptr);
+    SEMEL_ASSERT(done == 1, "OpenSSL has SHA-256");
     return digest;
 }
 

@@ -35,10 +35,10 @@ public:
     void u8(std::uint8_t value) { out_.push_back(static_cast<char>(value)); }
     void be32(std::uint32_t value);
     void be64(std::uint64_t value);
-    void varint(std::uint64_t value);           ///< LEB128
+    void varint(std::uint64_t value);  ///< LEB128
     void raw(std::string_view bytes) { out_.append(bytes); }
-    void prefixed(std::string_view bytes);      ///< be32 length, then the bytes
-    void counted(std::string_view bytes);       ///< varint length, then the bytes
+    void prefixed(std::string_view bytes);  ///< be32 length, then the bytes
+    void counted(std::string_view bytes);   ///< varint length, then the bytes
     [[nodiscard]] const std::string& bytes() const { return out_; }
     std::string take() { return std::move(out_); }
 

@@ -14,12 +14,8 @@ struct Unit {
     std::string_view name;
     std::int64_t micros;
 };
-constexpr std::array<Unit, 6> units{{{"d", 86'400'000'000},
-                                     {"h", 3'600'000'000},
-                                     {"m", 60'000'000},
-                                     {"s", 1'000'000},
-                                     {"ms", 1'000},
-                                     {"us", 1}}};
+constexpr std::array<Unit, 6> units{
+    {{"d", 86'400'000'000}, {"h", 3'600'000'000}, {"m", 60'000'000}, {"s", 1'000'000}, {"ms", 1'000}, {"us", 1}}};
 
 Failure refused(std::string_view text, std::string_view why) {
     return {Code::invalid, fmt::format("duration {}: {}", in_quotes(text), why)};
@@ -50,7 +46,8 @@ constexpr Date date_of(std::int64_t day_number) {
 }  // namespace
 
 Result<Duration> parse_duration(std::string_view text) {
-    static constexpr std::string_view right = "write a whole number and a unit (us, ms, s, m, h, d), as in 250ms, 30s or 24h";
+    static constexpr std::string_view right =
+        "write a whole number and a unit (us, ms, s, m, h, d), as in 250ms, 30s or 24h";
     if (text.starts_with('-')) return refused(text, "a duration is not negative");
     std::int64_t count = 0;
     const char* const end = text.data() + text.size();

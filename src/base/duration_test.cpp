@@ -13,9 +13,16 @@ TEST(Duration, IsReadWithItsUnit) {
     const struct {
         std::string_view text;
         Duration duration;
-    } rows[] = {{"0s", 0us},     {"1us", 1us},  {"250ms", 250ms},          {"30s", 30s},
-                {"5m", 5min},    {"24h", 24h},  {"7d", std::chrono::days{7}}, {"007s", 7s},
-                {"36500d", std::chrono::days{36500}}, {"9223372036854775807us", Duration::max()}};
+    } rows[] = {{"0s", 0us},
+                {"1us", 1us},
+                {"250ms", 250ms},
+                {"30s", 30s},
+                {"5m", 5min},
+                {"24h", 24h},
+                {"7d", std::chrono::days{7}},
+                {"007s", 7s},
+                {"36500d", std::chrono::days{36500}},
+                {"9223372036854775807us", Duration::max()}};
     for (const auto& row : rows) {
         const auto read = parse_duration(row.text);
         ASSERT_TRUE(read.ok()) << row.text << ": " << read.failure().message;

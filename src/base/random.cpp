@@ -26,7 +26,8 @@ void fill_from_kernel(std::span<unsigned char> bytes) {
 std::atomic<std::uint64_t> forks{0};
 
 std::uint64_t forks_seen() {
-    static const int registered = pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); });
+    static const int registered =
+        pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); });
     SEMEL_ASSERT(registered == 0, "a fork handler can be registered at start-up");
     return forks.load(std::memory_order_relaxed);
 }

@@ -11,8 +11,8 @@
 namespace semel {
 namespace {
 
-// A value's distance from 1 in powers of ten. An exponent is read up to four times as far, so that digits before or after
-// the point can bring it back: every spelling of a number within the limit is understood, and no sum overflows.
+// A value's distance from 1 in powers of ten. An exponent is read up to four times as far, so that digits before or
+// after the point can bring it back: every spelling of a number within the limit is understood, and no sum overflows.
 constexpr std::int64_t exponent_max = 1'000'000'000'000'000'000;
 constexpr std::int64_t exponent_read_max = 4 * exponent_max;
 
@@ -82,8 +82,10 @@ void append(std::string& out, const Decimal& value) {
 
 class Writer {
 public:
-    Writer(const JsonDocument& document, std::vector<JsonDocument::Index> excluded)
-        : document_(document), excluded_(std::move(excluded)) {}
+    Writer(const JsonDocument& document, std::vector<JsonDocument::Index> excluded, std::size_t bytes_expected)
+        : document_(document), excluded_(std::move(excluded)) {
+        out_.reserve(bytes_expected);
+    }
 
     // False: a number has no canonical form.
     bool value(JsonDocument::Index index) {
@@ -101,8 +103,8 @@ public:
     bool selected(std::vector<const JsonPointer*> include) {
         const auto text_of = [](const JsonPointer* pointer) -> std::string_view { return pointer->text(); };
         std::ranges::sort(include, utf16_less, text_of);
-        const auto repeated = std::ranges::unique(include, {}, text_of);
-        include.erase(repeated.begin(), repeated.end());
+        const auto alike = [](const JsonPointer* one, const JsonPointer* other) { return *one == *other; };
+        include.erase(std::unique(include.begin(), include.end(), alike), include.end());
         out_ += '{';
         for (const JsonPointer* pointer : include) {
             const auto found = document_.find(*pointer);
@@ -150,6 +152,12 @@ private:
     }
 
     bool number(std::string_view literal) {
+        // Most numbers are short integers, which are spelled canonically already.
+        constexpr std::size_t bytes_max = 20;
+        if (literal.size() <= bytes_max && literal != "-0" && literal.find_first_of(".eE") == std::string_view::npos) {
+            out_ += literal;
+            return true;
+        }
         const auto value = normalised(literal);
         if (!value) return false;
         append(out_, *value);
@@ -207,7 +215,7 @@ std::optional<std::string> canonical_json(std::string_view text, const JsonSelec
     const bool nothing_left = std::ranges::find(excluded, JsonDocument::Index{0}) != excluded.end();
     if (nothing_left) return std::string();
 
-    Writer writer(*document, std::move(excluded));
+    Writer writer(*document, std::move(excluded), text.size());
     std::vector<const JsonPointer*> include;
     for (const JsonPointer& pointer : selection.include) include.push_back(&pointer);
     const bool written = include.empty() ? writer.value(0) : writer.selected(std::move(include));

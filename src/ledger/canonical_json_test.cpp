@@ -61,7 +61,8 @@ TEST(CanonicalJson, EqualNumbersAreSpelledAlike) {
         std::vector<std::string> spellings;
     } rows[] = {
         {"0", {"0", "-0", "0.0", "-0.000", "0e5", "0E-99999999999999999999999", "-0.0e+99999999999999999999999"}},
-        {"1", {"1", "1.0", "1e0", "10e-1", "1E+0", "0.1e1", "0.001e3", "1000e-3", "1.000e-0", "1e000000000000000000000"}},
+        {"1",
+         {"1", "1.0", "1e0", "10e-1", "1E+0", "0.1e1", "0.001e3", "1000e-3", "1.000e-0", "1e000000000000000000000"}},
         {"-1.5", {"-1.5", "-15e-1", "-1.50", "-0.15e1", "-150E-2"}},
         {"100", {"100", "1e2", "100.00", "1.0E+2", "0.1e3"}},
         {"100000000000000000000", {"100000000000000000000", "1e20"}},
@@ -80,7 +81,8 @@ TEST(CanonicalJson, EqualNumbersAreSpelledAlike) {
         {"1e+400", {"1e400", "1" + repeated("0", 400), "0.01e402"}},
         {"1e-400", {"1e-400", "0." + repeated("0", 399) + "1"}}};
     for (const auto& row : rows)
-        for (const std::string& spelling : row.spellings) EXPECT_EQ(canonical_json(spelling), row.canonical) << spelling;
+        for (const std::string& spelling : row.spellings)
+            EXPECT_EQ(canonical_json(spelling), row.canonical) << spelling;
 }
 
 TEST(CanonicalJson, DifferentNumbersAreSpelledDifferently) {
@@ -100,30 +102,32 @@ TEST(CanonicalJson, DifferentNumbersAreSpelledDifferently) {
 }
 
 TEST(CanonicalJson, NumbersOutOfAllProportionHaveNone) {
-    for (const std::string& text :
-         {std::string("1e1000000000000000000"), std::string("1e9223372036854775807"), std::string("1e-9223372036854775808"),
-          std::string("1e99999999999999999999"), std::string("[1e-99999999999999999999]"), "1e" + repeated("9", 100'000)})
+    for (const std::string& text : {std::string("1e1000000000000000000"), std::string("1e9223372036854775807"),
+                                    std::string("1e-9223372036854775808"), std::string("1e99999999999999999999"),
+                                    std::string("[1e-99999999999999999999]"), "1e" + repeated("9", 100'000)})
         EXPECT_EQ(canonical_json(text), std::nullopt) << text.substr(0, 40);
 }
 
 TEST(CanonicalJson, WhatIsNotStrictlyJsonHasNone) {
-    const std::string_view rows[] = {"", " ", "nul", "nulll", "True", "TRUE", "'a'", "a", "NaN", "Infinity", "-", "+1", ".5",
-        "1.", "1.e1", "01", "-01", "1e", "1e+", "0x1", "1_000", "1 2", "--1", "1e1.5", "1E", "-a", "00", "[", "]", "[1", "[1,",
-        "[1,]", "[,1]", "[1 2]", "[1}", "{", "}", "{\"a\"}", "{\"a\":}", "{\"a\":1", "{\"a\":1,", "{\"a\":1,}", "{,}", "{a:1}",
-        "{1:1}", "{\"a\" 1}", "{\"a\"::1}", "{\"a\":1 \"b\":2}", "{'a':1}", "\"", "\"a", "\"\\", "\"\\\"", "\"\\x\"", "\"\\u\"",
-        "\"\\u12\"", "\"\\u12g4\"", "\"\\u-123\"", "\"\\u+123\"", "\"\\u 123\"", "\"\\U0041\"", "\"a\nb\"", "\"a\tb\"", "\"\x1f\"",
-        "// x\n1", "/**/1", "1 //", "\f1", "\v1", "1;", "[1]x", "{}{}", "\xef\xbb\xbf{}", "\xc2\xa0{}",
+    const std::string_view rows[] = {
+        "", " ", "nul", "nulll", "True", "TRUE", "'a'", "a", "NaN", "Infinity", "-", "+1", ".5", "1.", "1.e1", "01",
+        "-01", "1e", "1e+", "0x1", "1_000", "1 2", "--1", "1e1.5", "1E", "-a", "00", "[", "]", "[1", "[1,", "[1,]",
+        "[,1]", "[1 2]", "[1}", "{", "}", "{\"a\"}", "{\"a\":}", "{\"a\":1", "{\"a\":1,", "{\"a\":1,}", "{,}", "{a:1}",
+        "{1:1}", "{\"a\" 1}", "{\"a\"::1}", "{\"a\":1 \"b\":2}", "{'a':1}", "\"", "\"a", "\"\\", "\"\\\"", "\"\\x\"",
+        "\"\\u\"", "\"\\u12\"", "\"\\u12g4\"", "\"\\u-123\"", "\"\\u+123\"", "\"\\u 123\"", "\"\\U0041\"", "\"a\nb\"",
+        "\"a\tb\"", "\"\x1f\"", "// x\n1", "/**/1", "1 //", "\f1", "\v1", "1;", "[1]x", "{}{}", "\xef\xbb\xbf{}",
+        "\xc2\xa0{}",
         // Lone or reversed surrogates.
         "\"\\ud800\"", "\"\\udc00\"", "\"\\ud800x\"", "\"\\ud800\\n\"", "\"\\ud800\\ud800\"", "\"\\ud800\\u0041\"",
         "\"\\ude02\\ud83d\"", "{\"\\ud800\":1}", "\"\\ud800",
         // Invalid UTF-8: stray, cut, overlong, surrogate, beyond U+10FFFF.
-        "\"\x80\"", "\"\xc3\"", "\"\xe2\x82\"", "\"\xc0\xaf\"", "\"\xe0\x80\x80\"", "\"\xed\xa0\x80\"", "\"\xf4\x90\x80\x80\"",
-        "\"\xff\"", "{\"\xff\":1}",
+        "\"\x80\"", "\"\xc3\"", "\"\xe2\x82\"", "\"\xc0\xaf\"", "\"\xe0\x80\x80\"", "\"\xed\xa0\x80\"",
+        "\"\xf4\x90\x80\x80\"", "\"\xff\"", "{\"\xff\":1}",
         // Names that are equal once they are unescaped.
         "{\"a\":1,\"a\":1}", "{\"a\":1,\"\\u0061\":2}", "{\"b\":0,\"a\":1,\"b\":0}", "[{\"x\":{\"\":1,\"\":2}}]"};
     for (const std::string_view text : rows) EXPECT_EQ(canonical_json(text), std::nullopt) << text;
-    for (const std::string_view text : {std::string_view("\0", 1), std::string_view("1\0", 2), std::string_view("\"\0\"", 3),
-                                        std::string_view("[1\0]", 4)})
+    for (const std::string_view text : {std::string_view("\0", 1), std::string_view("1\0", 2),
+                                        std::string_view("\"\0\"", 3), std::string_view("[1\0]", 4)})
         EXPECT_EQ(canonical_json(text), std::nullopt);
 }
 
@@ -172,7 +176,8 @@ TEST(CanonicalJson, HostileTextsCostLittle) {
                 {same_prefix, true},
                 {falling, true}};
     const auto start = std::chrono::steady_clock::now();
-    for (const auto& row : rows) EXPECT_EQ(canonical_json(row.text).has_value(), row.canonical) << row.text.substr(0, 20);
+    for (const auto& row : rows)
+        EXPECT_EQ(canonical_json(row.text).has_value(), row.canonical) << row.text.substr(0, 20);
     EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds{20});
 }
 
@@ -196,7 +201,8 @@ TEST(CanonicalJson, PartsCanBeLeftOutOrPickedOut) {
         {{""}, {"/at", "/items", "/a~1b"}, R"({"":{"id":"e1"}})"},
     };
     for (const auto& row : rows)
-        EXPECT_EQ(canonical_json(text, {.include = pointers(row.include), .exclude = pointers(row.exclude)}), row.canonical);
+        EXPECT_EQ(canonical_json(text, {.include = pointers(row.include), .exclude = pointers(row.exclude)}),
+                  row.canonical);
 }
 
 TEST(CanonicalJson, PartsThatAreLeftOutMustStillBeJson) {
@@ -206,8 +212,21 @@ TEST(CanonicalJson, PartsThatAreLeftOutMustStillBeJson) {
 }
 
 TEST(CanonicalJson, NamesAreOrderedByUtf16CodeUnits) {
-    const std::string_view ordered[] = {"", "\x01", "a", "aa", "b", "\x7f", "\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80", "\xed\x9f\xbf",
-                                        "\xf0\x90\x80\x80", "\xf0\x90\x80\x81", "\xf4\x8f\xbf\xbf", "\xee\x80\x80", "\xef\xbf\xbf"};
+    const std::string_view ordered[] = {"",
+                                        "\x01",
+                                        "a",
+                                        "aa",
+                                        "b",
+                                        "\x7f",
+                                        "\xc2\x80",
+                                        "\xdf\xbf",
+                                        "\xe0\xa0\x80",
+                                        "\xed\x9f\xbf",
+                                        "\xf0\x90\x80\x80",
+                                        "\xf0\x90\x80\x81",
+                                        "\xf4\x8f\xbf\xbf",
+                                        "\xee\x80\x80",
+                                        "\xef\xbf\xbf"};
     for (std::size_t i = 0; i < std::size(ordered); ++i)
         for (std::size_t j = 0; j < std::size(ordered); ++j)
             EXPECT_EQ(utf16_less(ordered[i], ordered[j]), i < j) << i << " " << j;
@@ -218,11 +237,11 @@ TEST(CanonicalJson, NamesAreOrderedByUtf16CodeUnits) {
 // A JSON value without any spelling.
 struct Model {
     enum class Kind { null, boolean, number, string, array, object } kind = Kind::null;
-    bool truth = false;       // boolean; number: is negative
+    bool truth = false;        // boolean; number: is negative
     std::uint64_t digits = 0;  // number: digits × 10^exponent
     int exponent = 0;
-    std::u32string text;                 // string
-    std::vector<Model> items;            // array; object: the values
+    std::u32string text;                // string
+    std::vector<Model> items;           // array; object: the values
     std::vector<std::u32string> names;  // object: different ones
 };
 
@@ -402,7 +421,8 @@ std::string spell(const Model& model, std::uint64_t seed) {
 
 // Changes one value somewhere in the model to another one.
 void change_one(Model& model, Random& random) {
-    if (!model.items.empty() && random.below(4) != 0) return change_one(model.items[random.below(model.items.size())], random);
+    if (!model.items.empty() && random.below(4) != 0)
+        return change_one(model.items[random.below(model.items.size())], random);
     switch (model.kind) {
         case Model::Kind::null: model.kind = Model::Kind::boolean; return;
         case Model::Kind::boolean: model.truth = !model.truth; return;
@@ -473,13 +493,14 @@ TEST(CanonicalJsonProperty, TheCanonicalFormIsItsOwn) {
 }
 
 TEST(CanonicalJsonProperty, DamagedTextNeverCrashesAndWhatIsAcceptedIsStable) {
-    check("a text with a damaged byte has a stable canonical form or none", [](std::uint64_t model, std::uint64_t spelling) {
-        std::string text = spell(model_of(model), spelling);
-        SeededRandom random(spelling);
-        text[random.below(text.size())] = static_cast<char>(random.below(256));
-        const auto canonical = canonical_json(text);
-        RC_ASSERT(!canonical || canonical_json(*canonical) == canonical);
-    });
+    check("a text with a damaged byte has a stable canonical form or none",
+          [](std::uint64_t model, std::uint64_t spelling) {
+              std::string text = spell(model_of(model), spelling);
+              SeededRandom random(spelling);
+              text[random.below(text.size())] = static_cast<char>(random.below(256));
+              const auto canonical = canonical_json(text);
+              if (canonical) RC_ASSERT(canonical_json(*canonical) == canonical);
+          });
 }
 
 }  // namespace

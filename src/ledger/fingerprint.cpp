@@ -21,9 +21,7 @@ std::string media_type(std::string_view content_type) {
     return type;
 }
 
-bool is_json(std::string_view media_type) {
-    return media_type == "application/json" || media_type.ends_with("+json");
-}
+bool is_json(std::string_view media_type) { return media_type == "application/json" || media_type.ends_with("+json"); }
 
 std::optional<std::string> canonical_body(std::string_view media_type, std::string_view body,
                                           const FingerprintOptions& options) {

@@ -2,9 +2,9 @@
 //
 // Version 1 compares what a client's retry keeps and lets vary what it may not: docs/formats/fingerprint.md.
 // - method, path and query count byte for byte, as they came; `/x?` and `/x` are one.
-// - content type: the media type in lower case, without its parameters. A retry may come through another SDK or after an
-//   upgrade and then says `charset=utf-8` or not; that with the same key and the same body another request was meant does
-//   not happen. (A multipart body carries its boundary inside, and counts with it.)
+// - content type: the media type in lower case, without its parameters. A retry may come through another SDK or after
+//   an upgrade and then says `charset=utf-8` or not; that with the same key and the same body another request was
+//   meant does not happen. (A multipart body carries its boundary inside, and counts with it.)
 // - If-Match counts byte for byte; absent and empty are one.
 // - body: canonical JSON where the media type is application/json or ends in +json and canonical_json accepts it; raw
 //   bytes otherwise. A byte tells the two apart.

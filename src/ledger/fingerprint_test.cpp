@@ -36,27 +36,26 @@ TEST(Fingerprint, IsTheSameForEver) {
     const struct {
         Fingerprint fingerprint;
         std::string_view bytes;
-    } rows[] = {
-        {fingerprint_of(charge), "df98679252d247a96d9b0aa3a7e0e600"},
-        {fingerprint_of(charge, {.raw = true}), "f0f483ee354b19b15ebe70391ccea916"},
-        {fingerprint_of({.method = "POST", .path = "/"}), "80a8a474e6a0eea73fb142a1d7647907"},
-        {fingerprint_of({.method = "PATCH",
-                         .path = "/v1/orders/7",
-                         .query = "notify=1&x=%20",
-                         .content_type = "Text/Plain; charset=UTF-8",
-                         .if_match = "\"v3\"",
-                         .body = "h\xc3\xa9llo"}),
-         "706e045f7e5ec2f4b0e6e2621e8b5de3"},
-        {fingerprint_of({.method = "POST",
-                         .path = "/hook",
-                         .content_type = "application/json",
-                         .body = R"({"type":"paid","data":{"n":1},"id":"evt_1"})"},
-                        {.parts = {.include = pointers({"/type", "/id"})}}),
-         "d95eb36478d5a9b43aaa0024f7c2a70e"},
-        {fingerprint_of_bytes(""), "a87b79114e18d47388be0609a3058298"},
-        {fingerprint_of_bytes("hello"), "f30632df902117979b3a6d040a615766"},
-        {fingerprint_of_message("order.paid", R"({"id":7})"), "62afb582351d4eae1e66f68356a1824d"},
-        {fingerprint_of_message("", ""), "a6e28539a6a0cf104d946640dfd0d7d1"}};
+    } rows[] = {{fingerprint_of(charge), "df98679252d247a96d9b0aa3a7e0e600"},
+                {fingerprint_of(charge, {.raw = true}), "f0f483ee354b19b15ebe70391ccea916"},
+                {fingerprint_of({.method = "POST", .path = "/"}), "80a8a474e6a0eea73fb142a1d7647907"},
+                {fingerprint_of({.method = "PATCH",
+                                 .path = "/v1/orders/7",
+                                 .query = "notify=1&x=%20",
+                                 .content_type = "Text/Plain; charset=UTF-8",
+                                 .if_match = "\"v3\"",
+                                 .body = "h\xc3\xa9llo"}),
+                 "706e045f7e5ec2f4b0e6e2621e8b5de3"},
+                {fingerprint_of({.method = "POST",
+                                 .path = "/hook",
+                                 .content_type = "application/json",
+                                 .body = R"({"type":"paid","data":{"n":1},"id":"evt_1"})"},
+                                {.parts = {.include = pointers({"/type", "/id"})}}),
+                 "d95eb36478d5a9b43aaa0024f7c2a70e"},
+                {fingerprint_of_bytes(""), "a87b79114e18d47388be0609a3058298"},
+                {fingerprint_of_bytes("hello"), "f30632df902117979b3a6d040a615766"},
+                {fingerprint_of_message("order.paid", R"({"id":7})"), "62afb582351d4eae1e66f68356a1824d"},
+                {fingerprint_of_message("", ""), "a6e28539a6a0cf104d946640dfd0d7d1"}};
     for (const auto& row : rows) {
         EXPECT_EQ(to_hex(row.fingerprint.bytes), row.bytes);
         EXPECT_EQ(row.fingerprint.version, 1);

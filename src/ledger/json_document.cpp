@@ -15,7 +15,9 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 // Every function reads one thing at at_ and says whether it was there.
 class JsonReader {
 public:
-    explicit JsonReader(std::string_view text) : text_(text) {}
+    explicit JsonReader(std::string_view text) : text_(text) {
+        document_.nodes_.reserve(text.size() / bytes_per_node + 1);
+    }
 
     bool document() {
         if (!value(0)) return false;
@@ -27,6 +29,7 @@ public:
 private:
     using Index = JsonDocument::Index;
     using Kind = JsonDocument::Kind;
+    static constexpr std::size_t bytes_per_node = 8;  // of ordinary text; more nodes than that are found room for
 
     bool value(std::size_t depth) {
         skip_space();
@@ -246,7 +249,8 @@ namespace {
 
 // RFC 6901: decimal, no leading zeros; "-" and everything else name no element.
 std::optional<std::uint64_t> array_index(std::string_view step) {
-    if (step.empty() || !std::ranges::all_of(step, is_digit) || (step.size() > 1 && step[0] == '0')) return std::nullopt;
+    if (step.empty() || !std::ranges::all_of(step, is_digit) || (step.size() > 1 && step[0] == '0'))
+        return std::nullopt;
     std::uint64_t index = 0;
     if (std::from_chars(step.data(), step.data() + step.size(), index).ec != std::errc{}) return std::nullopt;
     return index;
@@ -277,8 +281,8 @@ std::optional<JsonDocument::Index> JsonDocument::find(const JsonPointer& pointer
 }
 
 bool utf16_less(std::string_view left, std::string_view right) {
-    // UTF-8 sorts by code point. UTF-16 differs in one place: what needs a surrogate pair (lead bytes F0–F4) comes before
-    // U+E000–U+FFFF (lead bytes EE and EF).
+    // UTF-8 sorts by code point. UTF-16 differs in one place: what needs a surrogate pair (lead bytes F0–F4) comes
+    // before U+E000–U+FFFF (lead bytes EE and EF).
     const auto rank = [](char c) {
         const auto byte = static_cast<unsigned char>(c);
         return byte == 0xee || byte == 0xef ? byte + 0x10 : byte + 0;

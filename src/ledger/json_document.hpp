@@ -1,8 +1,8 @@
 // A strict JSON reader that loses nothing: numbers stay as they were spelled, and what two readers could understand
 // differently (duplicate names, lone surrogates, bad UTF-8) is refused instead of guessed.
 //
-// The document is a flat list of nodes in reading order, so a hostile body costs a fixed number of bytes per value and no
-// deep recursion. It exists because simdjson's DOM narrows numbers to 64 bits and neither of its interfaces refuses
+// The document is a flat list of nodes in reading order, so a hostile body costs a fixed number of bytes per value and
+// no deep recursion. It exists because simdjson's DOM narrows numbers to 64 bits and neither of its interfaces refuses
 // duplicate names or lone surrogates; simdjson is used where it is strict, to check UTF-8.
 #pragma once
 
@@ -40,7 +40,8 @@ public:
     JsonDocument(JsonDocument&&) = default;
     JsonDocument& operator=(JsonDocument&&) = default;
 
-    /// Node 0 is the whole document. An array's elements follow it: the first at index + 1, the next at that one's `end`.
+    /// Node 0 is the whole document. An array's elements follow it: the first at index + 1, the next at that one's
+    /// `end`.
     [[nodiscard]] const Node& node(Index index) const { return nodes_[index]; }
     /// An object's members as the indices of their names, in the order of RFC 8785; each value is at name + 1.
     [[nodiscard]] std::span<const Index> members(const Node& object) const {

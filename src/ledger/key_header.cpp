@@ -45,8 +45,8 @@ Result<std::string> read_bare(std::string_view value) {
     for (const char c : value) {
         if (c == ',' || c == ';') return refused_rest(value, c);
         if (c == '"' || c == '\\' || c < 0x21 || c > 0x7e)
-            return refused(value,
-                           "a key without quotes is printable ASCII without space, quote, comma, semicolon and backslash");
+            return refused(
+                value, "a key without quotes is printable ASCII without space, quote, comma, semicolon and backslash");
     }
     return std::string(value);
 }

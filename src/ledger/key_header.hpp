@@ -8,7 +8,8 @@
 namespace semel {
 
 /// Reads one field value (spaces and tabs around it are dropped):
-/// - quoted, `"8e03…"`: a Structured Field string (RFC 9651): 0x20–0x7E, where `\"` and `\\` stand for quote and backslash;
+/// - quoted, `"8e03…"`: a Structured Field string (RFC 9651): 0x20–0x7E, where `\"` and `\\` stand for quote and
+///   backslash;
 /// - bare, `8e03…`: 0x21–0x7E without quote, comma, semicolon and backslash.
 /// Parameters, lists and anything else are `invalid`, as is a key that is not of `format`. Two header lines must be
 /// joined with a comma, or refused, by the caller: they are a list, not a key.

@@ -8,18 +8,10 @@ namespace {
 TEST(KeyHeader, QuotedAndBareNameTheSameKey) {
     const struct {
         std::string_view value, key;
-    } rows[] = {{R"("8e03")", "8e03"},
-                {"8e03", "8e03"},
-                {"  8e03\t", "8e03"},
-                {"\t \"8e03\" ", "8e03"},
-                {R"(" 8e03 ")", " 8e03 "},
-                {R"("a,b;c")", "a,b;c"},
-                {R"("a\"b\\c")", R"(a"b\c)"},
-                {R"("\\")", R"(\)"},
-                {"?1", "?1"},
-                {":YWJj:", ":YWJj:"},
-                {"a=b'c(d)", "a=b'c(d)"},
-                {"!~", "!~"}};
+    } rows[] = {{R"("8e03")", "8e03"},        {"8e03", "8e03"},          {"  8e03\t", "8e03"},
+                {"\t \"8e03\" ", "8e03"},     {R"(" 8e03 ")", " 8e03 "}, {R"("a,b;c")", "a,b;c"},
+                {R"("a\"b\\c")", R"(a"b\c)"}, {R"("\\")", R"(\)"},       {"?1", "?1"},
+                {":YWJj:", ":YWJj:"},         {"a=b'c(d)", "a=b'c(d)"},  {"!~", "!~"}};
     for (const auto& row : rows) {
         const auto key = key_from_header(row.value);
         ASSERT_TRUE(key.ok()) << key.failure().message;

@@ -1,4 +1,5 @@
-// Minting from a given random source: what include/semel/keys.hpp does with the system's, the simulator does with a seed.
+// Minting from a given random source: what include/semel/keys.hpp does with the system's, the simulator does with a
+// seed.
 #pragma once
 
 #include "base/random.hpp"

@@ -90,12 +90,14 @@ Result<Key> Key::parse(std::string text, KeyFormat format) {
         case KeyFormat::any: break;
         case KeyFormat::uuid:
             if (!is_uuid(text))
-                return refused("key", text, "must be a UUID, as in 8e03978e-40d5-43e8-bc93-6894a57f9324 (format: uuid)");
+                return refused("key", text,
+                               "must be a UUID, as in 8e03978e-40d5-43e8-bc93-6894a57f9324 (format: uuid)");
             break;
         case KeyFormat::uuidv7:
             if (!is_uuid7(text))
-                return refused("key", text,
-                               "must be a UUID of version 7, as in 018bcfe5-687b-7000-8000-000000000000 (format: uuidv7)");
+                return refused(
+                    "key", text,
+                    "must be a UUID of version 7, as in 018bcfe5-687b-7000-8000-000000000000 (format: uuidv7)");
             break;
     }
     return Key(std::move(text));

@@ -42,8 +42,9 @@ TEST(Scope, ReadsSpellingsItDoesNotWrite) {
 }
 
 TEST(Scope, WhatCannotBeReadIsRefused) {
-    for (const std::string_view text : {"", "/", "acme/", "#1", "orders#", "orders#x", "orders#-1", "orders#+1", "orders#01",
-                                        "orders#4294967296", "orders#1#2", "orders# 1", "ac me/orders", "orders\n"}) {
+    for (const std::string_view text :
+         {"", "/", "acme/", "#1", "orders#", "orders#x", "orders#-1", "orders#+1", "orders#01", "orders#4294967296",
+          "orders#1#2", "orders# 1", "ac me/orders", "orders\n"}) {
         const auto read = Scope::parse(text);
         ASSERT_FALSE(read.ok()) << text;
         EXPECT_EQ(read.failure().code, Code::invalid);
@@ -139,16 +140,15 @@ TEST(Operation, HasTheSameIdForEver) {
 
 TEST(Operation, PartsThatMoveAcrossABorderAreAnotherOperation) {
     std::unordered_set<OperationId> ids;
-    const Operation operations[] = {operation("a", "bc", 0, "d"), operation("ab", "c", 0, "d"), operation("", "abc", 0, "d"),
-                                    operation("", "a/bc", 0, "d"), operation("a", "b", 0, "cd"), operation("a", "bc", 1, "d"),
+    const Operation operations[] = {operation("a", "bc", 0, "d"), operation("ab", "c", 0, "d"),
+                                    operation("", "abc", 0, "d"), operation("", "a/bc", 0, "d"),
+                                    operation("a", "b", 0, "cd"), operation("a", "bc", 1, "d"),
                                     operation("a", "bc", 0, "D")};
     for (const Operation& each : operations) ids.insert(each.id());
     EXPECT_EQ(ids.size(), std::size(operations));
 }
 
-TEST(Operation, IsWrittenForPeople) {
-    EXPECT_EQ(operation("acme", "orders", 2, "k1").text(), "acme/orders#2 k1");
-}
+TEST(Operation, IsWrittenForPeople) { EXPECT_EQ(operation("acme", "orders", 2, "k1").text(), "acme/orders#2 k1"); }
 
 }  // namespace
 }  // namespace semel
