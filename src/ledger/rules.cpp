@@ -215,7 +215,9 @@ Decision save_checkpoint(Record record, const SaveCheckpoint& command) {
             return change(std::move(record), answer);
         }
         answer.checkpoint = *found;
-        return keep(std::move(record), answer);
+        if (record.touched) return keep(std::move(record), answer);
+        record.touched = true;  // I6: found, not written, is a use of the token as well
+        return change(std::move(record), answer);
     }
     answer.checkpoint = command.checkpoint;
     record.touched = true;
