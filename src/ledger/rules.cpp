@@ -87,9 +87,15 @@ bool may_have_been_swept(const Claim& claim, TimePoint now) {
            later(*claim.key_time, *claim.policy.retention.identity) <= now;
 }
 
+/// I6: nobody waits for it any more.
+bool too_late(const Claim& claim, TimePoint now) {
+    return SEMEL_MUTATION(not_after_ignored, now > claim.not_after, false);
+}
+
 Decision claim_absent(const Claim& claim, const Moment& moment) {
-    if (may_have_been_swept(claim, moment.now)) return keep(std::nullopt, Expired{});
-    if (moment.now > claim.not_after) return keep(std::nullopt, Late{});
+    if (SEMEL_MUTATION(expired_ignored, may_have_been_swept(claim, moment.now), false))
+        return keep(std::nullopt, Expired{});
+    if (too_late(claim, moment.now)) return keep(std::nullopt, Late{});
 
     Record record{.id = claim.operation.id(),
                   .operation = claim.operation,
@@ -111,7 +117,7 @@ Decision claim_absent(const Claim& claim, const Moment& moment) {
                   .checkpoints = {}};
     remember(record, Transition::claimed, moment.now);
     const Claimed answer = claimed(record);
-    if (claim.in_transaction) {
+    if (SEMEL_MUTATION(claim_in_transaction_left_open, claim.in_transaction, false)) {
         // Settled from the start: a transaction that commits without giving its outcome still never runs twice.
         make_settled(record, Outcome::tombstone(0), moment.now);
         record.unfilled = true;
@@ -133,14 +139,15 @@ bool policy_allows_takeover(const Record& record, TimePoint now) {
 
 Decision take_over(Record record, const Claim& claim, const Moment& moment) {
     // A claim inside a caller's transaction has no lease to take over: a person decides, or the next leased claim.
-    if (claim.in_transaction || !policy_allows_takeover(record, moment.now)) {
+    if (SEMEL_MUTATION(transaction_takes_over, claim.in_transaction, false) ||
+        !policy_allows_takeover(record, moment.now)) {
         const Unknown answer{record.unknown_since.value_or(record.lease_until)};
         if (record.state == State::unknown) return keep(std::move(record), answer);
         // Told once, it stays so: from here on only settle, resolve or a takeover ends it.
         make_unknown(record, Transition::lease_lost, record.lease_until, moment.now);
         return change(std::move(record), answer);
     }
-    if (moment.now > claim.not_after) return keep(std::move(record), Late{});
+    if (too_late(claim, moment.now)) return keep(std::move(record), Late{});
 
     if (record.state == State::running) remember(record, Transition::lease_lost, moment.now);
     record.state = State::running;
@@ -158,17 +165,25 @@ Decision take_over(Record record, const Claim& claim, const Moment& moment) {
     return change(std::move(record), answer);
 }
 
+bool is_mismatch(const Record& record, const Fingerprint& fingerprint) {
+    const bool compare = SEMEL_MUTATION(fingerprint_ignored_while_running, true, record.state != State::running) &&
+                         SEMEL_MUTATION(fingerprint_ignored_when_unknown, true, record.state != State::unknown) &&
+                         SEMEL_MUTATION(fingerprint_ignored_when_settled, true, record.state != State::settled);
+    return compare && SEMEL_MUTATION(fingerprint_version_ignored, record.fingerprint != fingerprint,
+                                     record.fingerprint.bytes != fingerprint.bytes);
+}
+
 Decision decide_claim(std::optional<Record> held, const Claim& claim, const Moment& moment) {
     if (!held) return claim_absent(claim, moment);
     Record& record = *held;
 
     // I7: first of all, on every path.
-    const bool compare = SEMEL_MUTATION(fingerprint_ignored_while_running, true, record.state != State::running) &&
-                         SEMEL_MUTATION(fingerprint_ignored_when_settled, true, record.state != State::settled);
-    if (compare && record.fingerprint != claim.fingerprint) return keep(std::move(held), Mismatch{});
+    if (is_mismatch(record, claim.fingerprint)) return keep(std::move(held), Mismatch{});
 
     switch (record.state) {
         case State::settled: {
+            // I8: without a body it is done all the same.
+            if (SEMEL_MUTATION(tombstone_is_claimed, false, !record.outcome.kept)) return claim_absent(claim, moment);
             const Replay answer{record.outcome, *record.settled_at};
             return keep(std::move(held), answer);
         }
@@ -190,7 +205,8 @@ Decision decide_claim(std::optional<Record> held, const Claim& claim, const Mome
 // ---- the holder's commands -------------------------------------------------------------------------------------
 
 bool is_current(const Record& record, const Holder& holder) {
-    return SEMEL_MUTATION(token_not_compared, record.token == holder.token, true) && record.attempt == holder.attempt;
+    return SEMEL_MUTATION(token_not_compared, record.token == holder.token, true) &&
+           SEMEL_MUTATION(attempt_not_compared, record.attempt == holder.attempt, true);
 }
 
 Decision renew(Record record, const Moment& moment) {
@@ -199,7 +215,9 @@ Decision renew(Record record, const Moment& moment) {
     if (SEMEL_MUTATION(renew_revives_unknown, record.state == State::unknown, false)) return keep(record, ok(record));
     record.state = State::running;
     record.touched = SEMEL_MUTATION(renew_does_not_touch, true, record.touched);
-    record.lease_until = std::max(record.lease_until, later(moment.now, record.policy.lease));
+    record.lease_until =
+        SEMEL_MUTATION(renew_does_not_extend, std::max(record.lease_until, later(moment.now, record.policy.lease)),
+                       record.lease_until);  // I4
     const Ok answer = ok(record);
     return change(std::move(record), answer);
 }
@@ -210,12 +228,13 @@ Decision save_checkpoint(Record record, const SaveCheckpoint& command) {
     Ok answer = ok(record);
     auto found = std::ranges::find_if(record.checkpoints, same_name);
     if (found != record.checkpoints.end()) {
-        if (SEMEL_MUTATION(checkpoint_overwritten, false, true)) {
-            found->value = command.checkpoint.value;
-            return change(std::move(record), answer);
-        }
+        if (SEMEL_MUTATION(checkpoint_overwritten, false, true)) found->value = command.checkpoint.value;
         answer.checkpoint = *found;
-        return keep(std::move(record), answer);
+        // I6: found, not written, is a use of the token as well.
+        if (SEMEL_MUTATION(checkpoint_found_does_not_touch, record.touched, true))
+            return keep(std::move(record), answer);
+        record.touched = true;
+        return change(std::move(record), answer);
     }
     answer.checkpoint = command.checkpoint;
     record.touched = true;
@@ -234,6 +253,8 @@ Decision settle(Record record, const Settle& command, const Moment& moment) {
         if (record.outcome == command.outcome) return keep(record, ok(record));
         return keep(record, Settled{record.outcome});
     }
+    // I3: late is not superseded.
+    if (SEMEL_MUTATION(late_settle_is_fenced, false, lease_over(record, moment.now))) return keep(record, Fenced{});
     // I11: under doubt an inconclusive answer says nothing about what the earlier try came to.
     if (SEMEL_MUTATION(inconclusive_settles, record.doubt && !command.conclusive, false)) {
         if (record.state == State::unknown) return keep(record, ok(record));
@@ -249,7 +270,8 @@ Decision settle(Record record, const Settle& command, const Moment& moment) {
 Decision release(Record record, const Moment& moment) {
     if (record.state == State::settled) return keep(record, Settled{record.outcome});
     // I11: an earlier holder, or an earlier step, may have begun.
-    const bool began = SEMEL_MUTATION(doubt_forgotten_on_release, record.doubt, false) || !record.checkpoints.empty();
+    const bool began = SEMEL_MUTATION(doubt_forgotten_on_release, record.doubt, false) ||
+                       SEMEL_MUTATION(checkpoints_forgotten_on_release, !record.checkpoints.empty(), false);
     if (!began) return remove(Ok{});
     if (record.state == State::unknown) return keep(record, ok(record));
     make_unknown(record, Transition::abandoned, moment.now, moment.now);
@@ -286,7 +308,8 @@ Decision decide_resolve(std::optional<Record> held, const Resolve& command, cons
     }
     // The last holder's call may still be running out there.
     const TimePoint not_before = later(record.lease_until, record.policy.effect_deadline);
-    if (SEMEL_MUTATION(resolve_too_early, moment.now < not_before, false)) return keep(std::move(held), TooEarly{not_before});
+    if (SEMEL_MUTATION(resolve_too_early, moment.now < not_before, false))
+        return keep(std::move(held), TooEarly{not_before});
     if (!command.outcome) return remove(Ok{});
     record.resolved_by = command.who;
     record.resolved_why = command.why;
@@ -300,33 +323,37 @@ Decision decide_resolve(std::optional<Record> held, const Resolve& command, cons
 
 Decision decide(std::optional<Record> record, const Command& command, const Moment& moment) {
     return std::visit(
-        match{[&](const Claim& c) { return decide_claim(std::move(record), c, moment); },
-              [&](const Renew& c) {
-                  return by_holder(std::move(record), c.holder, [&](Record r) { return renew(std::move(r), moment); });
-              },
-              [&](const SaveCheckpoint& c) {
-                  return by_holder(std::move(record), c.holder, [&](Record r) { return save_checkpoint(std::move(r), c); });
-              },
-              [&](const Settle& c) {
-                  return by_holder(std::move(record), c.holder, [&](Record r) { return settle(std::move(r), c, moment); });
-              },
-              [&](const Release& c) {
-                  // Said twice: the first time removed the record.
-                  if (!record) return keep(std::nullopt, Ok{});
-                  return by_holder(std::move(record), c.holder, [&](Record r) { return release(std::move(r), moment); });
-              },
-              [&](const Abandon& c) {
-                  return by_holder(std::move(record), c.holder, [&](Record r) { return abandon(std::move(r), moment); });
-              },
-              [&](const Resolve& c) { return decide_resolve(std::move(record), c, moment); }},
+        match{
+            [&](const Claim& c) { return decide_claim(std::move(record), c, moment); },
+            [&](const Renew& c) {
+                return by_holder(std::move(record), c.holder, [&](Record r) { return renew(std::move(r), moment); });
+            },
+            [&](const SaveCheckpoint& c) {
+                return by_holder(std::move(record), c.holder,
+                                 [&](Record r) { return save_checkpoint(std::move(r), c); });
+            },
+            [&](const Settle& c) {
+                return by_holder(std::move(record), c.holder,
+                                 [&](Record r) { return settle(std::move(r), c, moment); });
+            },
+            [&](const Release& c) {
+                // Said twice: the first time removed the record.
+                if (!record) return keep(std::nullopt, Ok{});
+                return by_holder(std::move(record), c.holder, [&](Record r) { return release(std::move(r), moment); });
+            },
+            [&](const Abandon& c) {
+                return by_holder(std::move(record), c.holder, [&](Record r) { return abandon(std::move(r), moment); });
+            },
+            [&](const Resolve& c) { return decide_resolve(std::move(record), c, moment); }},
         command);
 }
 
 Decision expire_owner(std::optional<Record> record, Epoch dead, TimePoint now) {
-    if (!record || record->state != State::running || record->owner > dead) return keep(std::move(record), Ok{});
+    if (!record || record->state != State::running) return keep(std::move(record), Ok{});
+    if (SEMEL_MUTATION(restart_takes_the_living, record->owner > dead, false)) return keep(std::move(record), Ok{});
     if (SEMEL_MUTATION(restart_makes_claimable, false, true)) return remove(Ok{});
     // I5: its last call may still be running out there.
-    record->doubt = true;
+    record->doubt = SEMEL_MUTATION(doubt_not_set_on_restart, true, record->doubt);
     make_unknown(*record, Transition::owner_died, now, now);
     return change(std::move(*record), Ok{});
 }
@@ -339,7 +366,9 @@ Decision sweep(std::optional<Record> record, TimePoint now) {
     if (SEMEL_MUTATION(swept_before_retention, expires_at(*record) <= now, true)) return remove(Ok{});
     const auto response = record->policy.retention.response;
     const bool holds_answer = record->outcome.kept || record->operation.has_value();
-    if (!response || !holds_answer || later(*record->settled_at, *response) > now) return keep(std::move(record), Ok{});
+    const bool kept_longer =
+        !response || SEMEL_MUTATION(body_dropped_early, later(*record->settled_at, *response) > now, false);
+    if (kept_longer || !holds_answer) return keep(std::move(record), Ok{});
 
     // What remains is a tombstone: done, with status N, and the identity's end.
     const Record& full = *record;
@@ -359,7 +388,7 @@ Decision sweep(std::optional<Record> record, TimePoint now) {
                      .resolved_by = {},
                      .resolved_why = {},
                      .history = {},
-                     .outcome = Outcome::tombstone(full.outcome.status),
+                     .outcome = Outcome::tombstone(SEMEL_MUTATION(status_dropped_with_body, full.outcome.status, 0)),
                      .settled_at = full.settled_at,
                      .checkpoints = {}};
     tombstone.policy.retention = full.policy.retention;
