@@ -34,6 +34,8 @@ Fingerprint finished(const ByteWriter& bytes) { return {.bytes = first_half(sha2
 }  // namespace
 
 // docs/formats/fingerprint.md: the bytes of version 1 are for ever.
+Fingerprint fingerprint_of(const Request& request) { return fingerprint_of(request, FingerprintOptions{}); }
+
 Fingerprint fingerprint_of(const Request& request, const FingerprintOptions& options) {
     const std::string type = media_type(request.content_type);
     const auto canonical = canonical_body(type, request.body, options);
