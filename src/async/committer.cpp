@@ -36,15 +36,19 @@ public:
 
     void submit(Submission submission) {
         std::string refused;
+        Code refused_code = Code::exhausted;
         {
             const std::lock_guard lock(mutex_);
             set_not_after(submission);
-            if (stopping_) refused = "the committer is stopping; nothing was done";
+            if (key_is_ahead(submission)) refused_code = Code::invalid;
+            if (refused_code == Code::invalid)
+                refused = "claim: the key's own time is more than five minutes ahead of the store's clock; mint keys when the work starts";
+            else if (stopping_) refused = "the committer is stopping; nothing was done";
             else if (!queue_.push(submission))
                 refused = fmt::format("{} commands wait already (committer.queue_max); nothing was done", options_.queue_max);
         }
         if (refused.empty()) return wake_.notify_all();
-        submission.done(Failure{Code::exhausted, refused});
+        submission.done(Failure{refused_code, refused});
     }
 
     [[nodiscard]] CommitterFigures figures() const {
@@ -65,6 +69,18 @@ private:
             const auto elapsed = std::chrono::duration_cast<Duration>(submission.deadline - store_time_->at);
             claim->not_after = later(store_time_->store, elapsed + slack);
         }
+    }
+
+    /// A time-ordered key from the future would be remembered, and refused as expired, at the wrong time.
+    bool key_is_ahead(const Submission& submission) const {
+        const TimePoint now = store_time_ ? later(store_time_->store, std::chrono::duration_cast<Duration>(
+                                                                          std::chrono::steady_clock::now() - store_time_->at))
+                                          : TimePoint{std::chrono::floor<Duration>(std::chrono::system_clock::now().time_since_epoch())};
+        for (const Command& command : submission.group.commands) {
+            const auto* claim = std::get_if<Claim>(&command);
+            if (claim != nullptr && claim->key_time && *claim->key_time > later(now, key_ahead_max)) return true;
+        }
+        return false;
     }
 
     void run(Lane lane, Session& session) {
@@ -106,6 +122,7 @@ private:
         Steady at;
     };
     static constexpr Duration slack = std::chrono::seconds{1};
+    static constexpr Duration key_ahead_max = std::chrono::minutes{5};
 
     mutable std::mutex mutex_;
     std::condition_variable wake_;

@@ -123,6 +123,16 @@ TEST_P(CommitterOverStore, BadCommandsAreRefusedBeforeTheyReachTheStore) {
     EXPECT_TRUE(world_->store().list({}, "", 10)->records.empty());
 }
 
+TEST_P(CommitterOverStore, AKeyFromTheFutureIsRefused) {
+    const TimePoint now = world_->store().now().value();
+    ASSERT_TRUE(committer_->claim(claim("first")));  // the committer has seen the store's clock
+    Claim ahead = claim("ahead");
+    ahead.key_time = now + 6min;
+    EXPECT_EQ(committer_->claim(ahead).failure().code, Code::invalid);
+    ahead.key_time = now + 4min;
+    EXPECT_TRUE(std::holds_alternative<Claimed>(committer_->claim(ahead).value()));
+}
+
 TEST_P(CommitterOverStore, StoppingFinishesWhatWasSubmitted) {
     std::atomic<int> answered = 0;
     for (int i = 0; i < 100; ++i) {

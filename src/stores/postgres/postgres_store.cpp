@@ -36,6 +36,9 @@ static_assert(Session::groups_max <= token_block, "a batch takes one block of to
 constexpr Duration released_row_kept = std::chrono::hours{1};
 constexpr std::int16_t released_state = 0;
 
+/// How often one execute looks again at an operation that others insert and remove meanwhile.
+constexpr int looks_max = 4;
+
 constexpr std::string_view columns = "op, token, due, state, scope, key, record, outcome";
 
 constexpr const char* clock_sql = "select (extract(epoch from clock_timestamp()) * 1000000)::bigint";
@@ -143,8 +146,8 @@ private:
     static Batch flatten(std::span<const Group> groups);
     Result<Loaded> load(const Batch& batch, const std::vector<bool>& is_blind);
     Result<std::vector<OperationId>> write(const Batch& batch, const Plan& planned, const std::vector<bool>& row_exists);
-    Result<Executed> transact(std::span<const Group> groups, Claims claims);
-    Result<Executed> answer_rest(std::span<const Group> groups, Executed executed, std::vector<std::size_t> rest);
+    Result<Executed> transact(std::span<const Group> groups, Claims claims, int depth = 0);
+    Result<Executed> answer_rest(std::span<const Group> groups, Executed executed, std::vector<std::size_t> rest, int depth);
     Failure failed(const WireError& error, std::string_view tried);
     Failure failed_at_commit(const WireError& error);
 
@@ -196,9 +199,12 @@ Result<PostgresSession::Loaded> PostgresSession::load(const Batch& batch, const 
     Params timeouts;
     timeouts.text(fmt::format("{}ms", (batch.again ? options_.lock_timeout_again : options_.lock_timeout) / std::chrono::milliseconds{1}));
     timeouts.text(fmt::format("{}ms", options_.timeout / std::chrono::milliseconds{1}));
+    // A client that dies must not leave its locks behind: the server looks for it, and waits no longer than we would.
     wire_->send("select set_config('lock_timeout', $1, true), set_config('statement_timeout', $2, true), "
                 "set_config('idle_in_transaction_session_timeout', $2, true), "
-                "current_setting('synchronous_commit') = 'off'",
+                "current_setting('synchronous_commit') = 'off', "
+                "case when current_setting('client_connection_check_interval', true) is not null "
+                "then set_config('client_connection_check_interval', '500ms', true) end",
                 timeouts);
     if (!wanted.empty()) {
         static const std::string skipping =
@@ -299,7 +305,7 @@ Result<std::vector<OperationId>> PostgresSession::write(const Batch& batch, cons
     return inserted;
 }
 
-Result<Executed> PostgresSession::transact(std::span<const Group> groups, Claims claims) {
+Result<Executed> PostgresSession::transact(std::span<const Group> groups, Claims claims, int depth) {
     const Batch batch = flatten(groups);
     SEMEL_ASSERT(tokens_needed(groups) <= token_block, "a batch takes one block of tokens");
     std::vector<bool> is_blind(batch.commands.size(), false);
@@ -330,16 +336,21 @@ Result<Executed> PostgresSession::transact(std::span<const Group> groups, Claims
     std::vector<std::size_t> rest;
     for (std::size_t g = 0; g < groups.size(); ++g)
         if (!done[g]) rest.push_back(g);
-    return answer_rest(groups, Executed{loaded->now, std::move(planned.answers)}, std::move(rest));
+    return answer_rest(groups, Executed{loaded->now, std::move(planned.answers)}, std::move(rest), depth);
 }
 
 /// Answers the claims that met a row they had not looked up. What fails here fails for these groups alone: the others
 /// are committed.
-Result<Executed> PostgresSession::answer_rest(std::span<const Group> groups, Executed executed, std::vector<std::size_t> rest) {
+Result<Executed> PostgresSession::answer_rest(std::span<const Group> groups, Executed executed, std::vector<std::size_t> rest,
+                                              int depth) {
     if (rest.empty()) return executed;
     const auto fail_all = [&](const std::vector<std::size_t>& which, const Failure& failure) {
         for (std::size_t g : which) executed.answers[g] = failure;
     };
+    if (depth == looks_max) {
+        fail_all(rest, {Code::contended, "the operation came and went while it was looked at"});
+        return executed;
+    }
     if (!wire_) {
         if (auto connected = reconnect(); !connected) {
             fail_all(rest, connected.failure());
@@ -382,7 +393,7 @@ Result<Executed> PostgresSession::answer_rest(std::span<const Group> groups, Exe
 
     std::vector<Group> again;
     for (std::size_t g : open) again.push_back(groups[g]);
-    auto locked = transact(again, Claims::looked_up);
+    auto locked = transact(again, Claims::looked_up, depth + 1);
     if (!locked) {
         fail_all(open, locked.failure());
         return executed;
