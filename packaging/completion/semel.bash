@@ -1,0 +1,73 @@
+# bash completion for semel; made by `semel completion bash`
+_semel() {
+    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} path=semel word words='' files=''
+    for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
+        case "$path $word" in
+            "semel demo"|"semel ops"|"semel ops list"|"semel ops show"|"semel ops resolve"|"semel ops sweep"|"semel migrate"|"semel key"|"semel key new"|"semel key check"|"semel key derive"|"semel fingerprint"|"semel completion") path="$path $word" ;;
+        esac
+    done
+    case "$path $previous" in
+        "semel demo --payments") words='' ;;
+        "semel demo --seed") words='' ;;
+        "semel demo --store") words='' ;;
+        "semel ops list --store") words='' ;;
+        "semel ops list --scope") words='' ;;
+        "semel ops list --tenant") words='' ;;
+        "semel ops list --state") words='running unknown settled' ;;
+        "semel ops list --older-than") words='' ;;
+        "semel ops list --newer-than") words='' ;;
+        "semel ops list --correlation") words='' ;;
+        "semel ops list --limit") words='' ;;
+        "semel ops list --cursor") words='' ;;
+        "semel ops show --store") words='' ;;
+        "semel ops resolve --store") words='' ;;
+        "semel ops resolve --happened") words='' ;;
+        "semel ops resolve --body") files=yes ;;
+        "semel ops resolve --who") words='' ;;
+        "semel ops resolve --why") words='' ;;
+        "semel ops resolve --token") words='' ;;
+        "semel ops sweep --store") words='' ;;
+        "semel ops sweep --limit") words='' ;;
+        "semel ops sweep --batches") words='' ;;
+        "semel migrate --store") words='' ;;
+        "semel key new -n") words='' ;;
+        "semel key check --header") words='' ;;
+        "semel key check --format") words='any uuid uuidv7' ;;
+        "semel key derive --scope") words='' ;;
+        "semel key derive --key") words='' ;;
+        "semel key derive --step") words='' ;;
+        "semel key derive --attempt") words='' ;;
+        "semel fingerprint --content-type") words='' ;;
+        "semel fingerprint --method") words='' ;;
+        "semel fingerprint --path") words='' ;;
+        "semel fingerprint --query") words='' ;;
+        "semel fingerprint --if-match") words='' ;;
+        "semel fingerprint --include") words='' ;;
+        "semel fingerprint --exclude") words='' ;;
+        *)
+            case $path in
+                "semel") words='demo ops migrate key fingerprint completion -h --help --version' ;;
+                "semel demo") words='-h --help --once --payments --seed --store --keep' ;;
+                "semel ops") words='list show resolve sweep -h --help' ;;
+                "semel ops list") words='-h --help --store --scope --tenant --state --older-than --newer-than --correlation --limit --cursor --json' ;;
+                "semel ops show") words='-h --help --store --body --json' ;;
+                "semel ops resolve") words='-h --help --store --happened --body --did-not-happen --who --why --token --json' ;;
+                "semel ops sweep") words='-h --help --store --limit --batches --accept-clock --json' ;;
+                "semel migrate") words='-h --help --store --json' ;;
+                "semel key") words='new check derive -h --help' ;;
+                "semel key new") words='-h --help --uuid4 --uuid7 -n' ;;
+                "semel key check") words='-h --help --header --format --json' ;;
+                "semel key derive") words='-h --help --scope --key --step --attempt' ;;
+                "semel fingerprint") words='-h --help --content-type --method --path --query --if-match --raw --include --exclude --json' files=yes ;;
+                "semel completion") words='bash zsh fish -h --help' ;;
+            esac
+            ;;
+    esac
+    COMPREPLY=()
+    local each
+    while IFS= read -r each; do COMPREPLY+=("$each"); done < <(compgen -W "$words" -- "$current")
+    if [[ -n $files ]]; then
+        while IFS= read -r each; do COMPREPLY+=("$each"); done < <(compgen -f -- "$current")
+    fi
+}
+complete -o filenames -F _semel semel
