@@ -42,7 +42,10 @@ Run claims_on(Filled& filled, const Settings& settings) {
         return all;
     });
     filled.resident.push_back(numbers.at(1));
-    return {numbers.at(0), {numbers.begin() + 2, numbers.end()}};
+    Run run;
+    run.per_second = numbers.at(0);
+    run.micros.assign(numbers.begin() + 2, numbers.end());
+    return run;
 }
 
 void measure(const std::string& store, std::vector<Filled>& sizes, const Settings& settings, Report& report) {

@@ -1,8 +1,10 @@
 // Claim+settle pairs per second, durable, beside the loop that commits once per command and the fastest hand-batched one.
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <cstdlib>
+#include <fstream>
 #include <map>
+#include <thread>
 
 #include "store/references.hpp"
 #include "store/settings.hpp"
@@ -17,6 +19,26 @@ namespace {
 constexpr std::size_t target_callers = 64;  // the load the targets are about
 constexpr std::size_t threads_max = 64;
 constexpr std::size_t postgres_connections = 16;
+
+/// Processor time so far of this process and of the private PostgreSQL's connections that have ended.
+double cpu_so_far() {
+    static const int postmaster = [] {
+        const char* home = std::getenv("SEMEL_TEST_POSTGRES_HOME");
+        int pid = 0;
+        if (home != nullptr) std::ifstream(std::string(home) + "/data/postmaster.pid") >> pid;
+        return pid;
+    }();
+    return cpu_seconds() + (postmaster > 0 ? children_cpu_seconds(postmaster) : 0);
+}
+
+/// The run with what it cost the processors. The server's connections end a moment after ours.
+Run with_cpu(const std::function<Run()>& work) {
+    const double before = cpu_so_far();
+    Run run = work();
+    std::this_thread::sleep_for(std::chrono::milliseconds{100});
+    run.cpu_micros_each = (cpu_so_far() - before) * 1e6 / run.done;
+    return run;
+}
 
 /// How one store is measured. Each call starts with an empty ledger.
 struct Side {
@@ -77,7 +99,7 @@ Side postgres_side(const Settings& settings, const SampleRows& rows) {
 
 void measure(const Side& side, const Settings& settings, Report& report) {
     Rounds rounds;
-    Contender& one_by_one = rounds.add(side.one_by_one_name, side.one_by_one);
+    Contender& one_by_one = rounds.add(side.one_by_one_name, [&side] { return with_cpu(side.one_by_one); });
     std::map<std::size_t, Contender*> batched;
     struct Row {
         std::size_t callers;
@@ -91,24 +113,29 @@ void measure(const Side& side, const Settings& settings, Report& report) {
         load.length = Seconds{settings.seconds};
         load.body_bytes = settings.body_bytes;
         const auto with = [&side, load](auto run) {
-            return [&side, load, run] { return side.with_committer([&](Committer& c) { return run(c, load); }); };
+            return [&side, load, run] {
+                return with_cpu([&] { return side.with_committer([&](Committer& c) { return run(c, load); }); });
+            };
         };
         all.push_back({callers, "callbacks", &rounds.add(fmt::format("{} callers", callers), with(run_callbacks))});
         if (callers <= threads_max)
             all.push_back({callers, "threads", &rounds.add(fmt::format("{} threads", callers), with(run_threads))});
         if (callers >= target_callers)
-            batched[callers] = &rounds.add(fmt::format("by hand, {} a commit", callers),
-                                           [&side, callers] { return side.batched(callers); });
+            batched[callers] = &rounds.add(fmt::format("by hand, {} a commit", callers), [&side, callers] {
+                return with_cpu([&] { return side.batched(callers); });
+            });
     }
     rounds.run(settings.rounds);
 
     const auto whole = [](double value) { return fmt::format("{:.0f}", value); };
-    Table table({side.store, "pairs/s", "× a commit each", "× by hand", "claim p50 µs", "p99 µs"});
-    table.add({one_by_one.name, whole(median(one_by_one.figures.per_second)), "1.00"});
+    Table table({side.store, "pairs/s", "× a commit each", "× by hand", "CPU µs", "claim p50 µs", "p99 µs"});
+    table.add({one_by_one.name, whole(median(one_by_one.figures.per_second)), "1.00", "",
+               whole(median(one_by_one.figures.cpu_micros_each))});
     report.figure(side.store + "/by_hand/one_by_one/per_second", median(one_by_one.figures.per_second));
     for (const auto& [batch, contender] : batched) {
         table.add({contender->name, whole(median(contender->figures.per_second)),
-                   fmt::format("{:.2f}", ratio(*contender, one_by_one)), "1.00"});
+                   fmt::format("{:.2f}", ratio(*contender, one_by_one)), "1.00",
+                   whole(median(contender->figures.cpu_micros_each))});
         report.figure(fmt::format("{}/by_hand/{}/per_second", side.store, batch),
                       median(contender->figures.per_second));
     }
@@ -117,10 +144,11 @@ void measure(const Side& side, const Settings& settings, Report& report) {
         const double by_hand = batched.contains(row.callers) ? ratio(*row.contender, *batched[row.callers]) : 0;
         table.add({fmt::format("semel, {} {}", row.callers, row.how == "threads" ? "threads" : "callers"),
                    whole(median(figures.per_second)), fmt::format("{:.2f}", ratio(*row.contender, one_by_one)),
-                   by_hand > 0 ? fmt::format("{:.2f}", by_hand) : "", whole(median(figures.p50)),
-                   whole(median(figures.p99))});
+                   by_hand > 0 ? fmt::format("{:.2f}", by_hand) : "", whole(median(figures.cpu_micros_each)),
+                   whole(median(figures.p50)), whole(median(figures.p99))});
         const std::string name = fmt::format("{}/{}/{}", side.store, row.how, row.callers);
         report.figure(name + "/per_second", median(figures.per_second));
+        report.figure(name + "/cpu_us", median(figures.cpu_micros_each));
         report.figure(name + "/claim_p50_us", median(figures.p50));
         report.figure(name + "/claim_p99_us", median(figures.p99));
         if (row.callers != target_callers || row.how != "callbacks") continue;

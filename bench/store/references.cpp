@@ -50,7 +50,10 @@ Run repeat(Seconds length, const std::function<std::size_t()>& pairs) {
         done += pairs();
         taken = Steady::now() - from;
     }
-    return {static_cast<double>(done) / taken.count(), {}};
+    Run run;
+    run.per_second = static_cast<double>(done) / taken.count();
+    run.done = static_cast<double>(done);
+    return run;
 }
 
 Run repeat_on(std::size_t threads, Seconds length, const std::function<std::function<std::size_t()>()>& make) {
@@ -60,7 +63,10 @@ Run repeat_on(std::size_t threads, Seconds length, const std::function<std::func
         for (Run& run : runs) all.emplace_back([&] { run = repeat(length, make()); });
     }
     Run sum;
-    for (const Run& run : runs) sum.per_second += run.per_second;
+    for (const Run& run : runs) {
+        sum.per_second += run.per_second;
+        sum.done += run.done;
+    }
     return sum;
 }
 

@@ -28,6 +28,7 @@ double micros_between(Steady::time_point from, Steady::time_point to) {
 /// What one caller counted within the measured window.
 struct Tally {
     std::uint64_t done = 0;
+    std::uint64_t done_ever = 0;
     std::vector<double> micros;
 };
 
@@ -48,6 +49,7 @@ Run sum(Callers& callers, const Load& load) {
     std::uint64_t done = 0;
     for (auto& caller : callers) {
         done += caller.tally.done;
+        run.done += static_cast<double>(caller.tally.done_ever);
         run.micros.insert(run.micros.end(), caller.tally.micros.begin(), caller.tally.micros.end());
     }
     run.per_second = static_cast<double>(done) / load.length.count();
@@ -97,6 +99,7 @@ private:
     }
 
     void next(Steady::time_point now) {
+        ++tally.done_ever;
         if (window_.has(now)) ++tally.done;
         if (now < window_.to)
             claim();
@@ -163,6 +166,7 @@ Run run_threads(Committer& committer, const Load& load) {
                 if (!settled) give_up(fmt::format("settle: {}", settled.failure().message));
                 now = Steady::now();
             }
+            ++tally.done_ever;
             if (window.has(now)) ++tally.done;
         }
     };

@@ -22,6 +22,7 @@ double percentile(std::vector<double> values, double part) {
 
 void Figures::add(Run run) {
     per_second.push_back(run.per_second);
+    if (run.cpu_micros_each > 0) cpu_micros_each.push_back(run.cpu_micros_each);
     if (run.micros.empty()) return;
     p50.push_back(percentile(run.micros, 0.50));
     p99.push_back(percentile(std::move(run.micros), 0.99));

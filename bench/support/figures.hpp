@@ -15,12 +15,15 @@ double percentile(std::vector<double> values, double part);
 /// One measured run.
 struct Run {
     double per_second = 0;
+    double done = 0;             ///< in all, warming up included
+    double cpu_micros_each = 0;  ///< of all processes that had a part in it
     std::vector<double> micros;  ///< how long each single thing took; may be empty
 };
 
 /// Several runs of the same thing. Every figure is the median over the runs.
 struct Figures {
     std::vector<double> per_second;
+    std::vector<double> cpu_micros_each;
     std::vector<double> p50;
     std::vector<double> p99;
 

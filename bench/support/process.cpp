@@ -1,12 +1,15 @@
 #include "support/process.hpp"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
+#include <sstream>
 
 namespace semel::bench {
 
@@ -27,6 +30,29 @@ TemporaryFolder::TemporaryFolder(const std::filesystem::path& parent) {
 TemporaryFolder::~TemporaryFolder() {
     std::error_code ignored;
     std::filesystem::remove_all(path_, ignored);
+}
+
+double cpu_seconds() {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    const auto seconds = [](const timeval& t) {
+        return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6;
+    };
+    return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+double children_cpu_seconds(int pid) {
+    std::ifstream file(fmt::format("/proc/{}/stat", pid));
+    std::string text((std::istreambuf_iterator<char>(file)), {});
+    const auto name_end = text.rfind(')');
+    if (name_end == std::string::npos) return 0;
+    std::istringstream fields(text.substr(name_end + 1));
+    std::string skipped;
+    for (int field = 3; field < 16; ++field) fields >> skipped;  // proc(5): 16 is cutime, 17 is cstime
+    double user = 0;
+    double system = 0;
+    fields >> user >> system;
+    return (user + system) / static_cast<double>(sysconf(_SC_CLK_TCK));
 }
 
 std::uint64_t resident_bytes() {

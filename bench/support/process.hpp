@@ -22,6 +22,11 @@ private:
     std::filesystem::path path_;
 };
 
+/// Processor time of this process so far.
+double cpu_seconds();
+/// Processor time of the children of `pid` that have ended; zero if it cannot be read.
+double children_cpu_seconds(int pid);
+
 /// VmRSS of this process.
 std::uint64_t resident_bytes();
 
