@@ -99,6 +99,10 @@ std::optional<CommitQueue::Batch> CommitQueue::gather(Lane lane, Steady now, std
     return batch;
 }
 
+bool CommitQueue::ready(Lane lane) const {
+    return (lane != Lane::general && !ready_urgent_.empty()) || (lane != Lane::urgent && !ready_.empty());
+}
+
 std::optional<Steady> CommitQueue::wake_at(Lane lane) const {
     std::optional<Steady> first;
     for (const Batch& batch : again_) {

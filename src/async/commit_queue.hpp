@@ -57,6 +57,8 @@ public:
     std::optional<Batch> gather(Lane lane, Steady now, std::vector<Completion>& completed);
     /// What the store said about the batch. Callers with an answer are completed; the others are tried again.
     void finish(Batch batch, Result<Executed> result, Steady now, std::vector<Completion>& completed);
+    /// Whether there is something new to do on this lane now.
+    [[nodiscard]] bool ready(Lane lane) const;
     /// When a batch that waits to be executed again becomes due on this lane.
     [[nodiscard]] std::optional<Steady> wake_at(Lane lane) const;
     [[nodiscard]] bool idle() const { return waiting_ == 0 && batches_out_ == 0 && again_.empty(); }
