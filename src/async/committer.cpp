@@ -48,7 +48,7 @@ public:
             else if (stopping_) refused = "the committer is stopping; nothing was done";
             else if (!queue_.push(submission))
                 refused = fmt::format("{} commands wait already (committer.queue_max); nothing was done", options_.queue_max);
-            wake = queue_.ready(lane);
+            wake = queue_.worth_waking(lane, std::chrono::steady_clock::now());
         }
         if (wake) waiters(lane).notify_one();
         if (refused.empty()) return;
@@ -93,10 +93,10 @@ private:
     }
 
     /// After a batch: what was parked behind it may be another thread's work, now or later.
-    void wake_others() {
+    void wake_others(Steady now) {
         if (one_) return;
         for (const Lane lane : {Lane::urgent, Lane::general})
-            if (queue_.ready(lane) || queue_.wake_at(lane)) waiters(lane).notify_one();
+            if (queue_.worth_waking(lane, now) || queue_.wake_at(lane)) waiters(lane).notify_one();
     }
 
     void run(Lane lane, Session& session) {
@@ -113,12 +113,15 @@ private:
                 lock.lock();
                 if (result) store_time_ = StoreTime{result->now, now};
                 queue_.finish(std::move(*batch), std::move(result), now, completed);
-                wake_others();
+                wake_others(now);
             }
             if (!completed.empty()) {
+                const std::size_t callers = completed.size();
+                const Steady since = queue_.telling(callers, std::chrono::steady_clock::now());
                 lock.unlock();
                 for (Completion& each : completed) each();
                 lock.lock();
+                queue_.told(callers, since);
                 continue;
             }
             if (batch) continue;
