@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "base/assert.hpp"
 
@@ -93,10 +94,35 @@ std::optional<CommitQueue::Batch> CommitQueue::gather(Lane lane, Steady now, std
     };
     if (fits(true)) take_from(ready_urgent_);
     batch.urgent = lane == Lane::urgent;
-    if (fits(false)) take_from(ready_);
+    if (lane == Lane::only || (lane == Lane::general && may_begin(now))) take_from(ready_);
     if (batch.groups.empty()) return std::nullopt;
     ++batches_out_;
+    if (!batch.urgent) {
+        batch.counted = now;
+        count_out(batch.groups.size(), now);
+    }
     return batch;
+}
+
+/// A commit costs about the same for one and for many, so what waits is not cut into small batches side by side: another
+/// is begun only if it is as large as what is out. Below that it is the next commit's, the second at most for everyone.
+bool CommitQueue::may_begin(Steady now) const {
+    return out_since_.empty() || ready_.size() >= std::min(out_groups_, options_.batch_max) || out_since_.front() + patience <= now;
+}
+
+void CommitQueue::count_out(std::size_t groups, Steady now) {
+    out_since_.push_back(now);
+    out_groups_ += groups;
+}
+
+void CommitQueue::count_in(std::size_t groups, Steady since) {
+    out_since_.erase(std::ranges::find(out_since_, since));
+    out_groups_ -= groups;
+}
+
+bool CommitQueue::worth_waking(Lane lane, Steady now) const {
+    if (lane != Lane::general && !ready_urgent_.empty()) return true;
+    return lane != Lane::urgent && !ready_.empty() && (ready_.size() == 1 || may_begin(now));
 }
 
 std::optional<Steady> CommitQueue::wake_at(Lane lane) const {
@@ -104,6 +130,10 @@ std::optional<Steady> CommitQueue::wake_at(Lane lane) const {
     for (const Batch& batch : again_) {
         if (lane != Lane::only && batch.urgent != (lane == Lane::urgent)) continue;
         if (!first || batch.not_before < *first) first = batch.not_before;
+    }
+    if (lane != Lane::urgent && !ready_.empty() && !out_since_.empty()) {
+        const Steady impatient = out_since_.front() + patience;
+        if (!first || impatient < *first) first = impatient;
     }
     return first;
 }
@@ -202,6 +232,8 @@ void CommitQueue::split(Batch batch) {
 
 void CommitQueue::finish(Batch batch, Result<Executed> result, Steady now, std::vector<Completion>& completed) {
     --batches_out_;
+    // A batch that is executed again is not counted: it may wait for somebody's lock.
+    if (const auto since = std::exchange(batch.counted, std::nullopt)) count_in(batch.groups.size(), *since);
     if (!result) {
         const Failure& failure = result.failure();
         const bool one_is_to_blame = failure.code == Code::contended || failure.code == Code::invalid || failure.code == Code::exhausted;

@@ -49,7 +49,11 @@ public:
         std::vector<Group> groups;
         Steady not_before{};
         bool urgent = false;
+        std::optional<Steady> counted{};  // as out, since when
     };
+    /// How long a batch may be out before a smaller one is begun beside it: longer than a commit takes, shorter than a
+    /// caller minds, for when a connection hangs.
+    static constexpr Duration patience = std::chrono::milliseconds{20};
 
     /// False: the queue is full and the submission was not taken.
     [[nodiscard]] bool push(Submission& submission);
@@ -57,13 +61,25 @@ public:
     std::optional<Batch> gather(Lane lane, Steady now, std::vector<Completion>& completed);
     /// What the store said about the batch. Callers with an answer are completed; the others are tried again.
     void finish(Batch batch, Result<Executed> result, Steady now, std::vector<Completion>& completed);
-    /// When a batch that waits to be executed again becomes due on this lane.
+    /// Callers are being told their answers; most will be back with their next command at once, and are worth waiting for
+    /// as if their batch were still out. Returns what `told` needs.
+    [[nodiscard]] Steady telling(std::size_t callers, Steady now) {
+        count_out(callers, now);
+        return now;
+    }
+    void told(std::size_t callers, Steady since) { count_in(callers, since); }
+    /// Whether an idle thread of this lane should look now: there is work to begin, or a moment to wait for.
+    [[nodiscard]] bool worth_waking(Lane lane, Steady now) const;
+    /// When there may be something to do on this lane that there is not yet.
     [[nodiscard]] std::optional<Steady> wake_at(Lane lane) const;
     [[nodiscard]] bool idle() const { return waiting_ == 0 && batches_out_ == 0 && again_.empty(); }
     [[nodiscard]] const CommitterFigures& figures() const { return figures_; }
 
 private:
     void admit(Submission submission);
+    [[nodiscard]] bool may_begin(Steady now) const;
+    void count_out(std::size_t groups, Steady now);
+    void count_in(std::size_t groups, Steady since);
     void free_operations(const Group& group);
     void complete(Submission submission, Group group, GroupAnswer answer, std::vector<Completion>& completed);
     void fail(Submission submission, Group group, const Failure& failure, Steady now, std::vector<Completion>& completed);
@@ -78,6 +94,9 @@ private:
     /// Who waits for an operation that is taken. An entry exists as long as the operation is taken.
     std::unordered_map<OperationId, std::list<Submission>> lines_;
     std::vector<Batch> again_;
+    /// When the batches that are out for the first time were gathered, renewals apart, and how many groups they hold.
+    std::vector<Steady> out_since_;
+    std::size_t out_groups_ = 0;
     std::size_t waiting_ = 0;  // parked and ready
     std::size_t batches_out_ = 0;
 };

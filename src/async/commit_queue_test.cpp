@@ -120,6 +120,33 @@ TEST_F(CommitQueueTest, RenewalsNeverWaitBehindClaims) {  // I4
     EXPECT_EQ(gather(Lane::general)->groups.size(), 4U);
     EXPECT_EQ(gather(Lane::urgent)->groups.size(), 1U);
     EXPECT_FALSE(gather(Lane::urgent));
+}
+
+TEST_F(CommitQueueTest, WhatWaitsIsNotCutIntoSmallBatchesSideBySide) {
+    for (int i = 0; i < 3; ++i) push(claim("k" + std::to_string(i)));
+    auto first = gather(Lane::general);
+    ASSERT_EQ(first->groups.size(), 3U);
+    push(claim("a"));
+    EXPECT_TRUE(queue_.worth_waking(Lane::general, start)) << "somebody has to watch the time";
+    push(claim("b"));
+    EXPECT_FALSE(queue_.worth_waking(Lane::general, start));
+    EXPECT_FALSE(gather(Lane::general)) << "the commit that is out takes more than these";
+    push(claim("c"));
+    EXPECT_TRUE(queue_.worth_waking(Lane::general, start));
+    EXPECT_EQ(gather(Lane::general)->groups.size(), 3U) << "as many as are out are worth a commit of their own";
+    push(claim("d"));
+    const Executed ok = all_ok(*first);
+    finish(std::move(*first), ok);
+    EXPECT_FALSE(gather(Lane::general)) << "the second is still out";
+    EXPECT_EQ(queue_.wake_at(Lane::general), start + CommitQueue::patience);
+    EXPECT_TRUE(gather(Lane::general, start + CommitQueue::patience)) << "a hanging connection holds nobody up for long";
+}
+
+TEST_F(CommitQueueTest, CallersWhoAreBeingToldCountAsOut) {
+    const Steady since = queue_.telling(3, start);
+    push(claim("a"));
+    EXPECT_FALSE(gather(Lane::general));
+    queue_.told(3, since);
     EXPECT_TRUE(gather(Lane::general));
 }
 

@@ -17,10 +17,9 @@ namespace semel {
 class Committer::Threads {
 public:
     Threads(Store& store, CommitterOptions options, std::vector<std::unique_ptr<Session>> sessions)
-        : store_(store), options_(options), queue_(options) {
-        const bool one = sessions.size() == 1;
+        : store_(store), options_(options), one_(sessions.size() == 1), queue_(options) {
         for (std::size_t i = 0; i < sessions.size(); ++i) {
-            const Lane lane = one ? Lane::only : i == 0 ? Lane::urgent : Lane::general;
+            const Lane lane = one_ ? Lane::only : i == 0 ? Lane::urgent : Lane::general;
             threads_.emplace_back([this, lane, session = std::move(sessions[i])] { run(lane, *session); });
         }
     }
@@ -30,13 +29,16 @@ public:
             const std::lock_guard lock(mutex_);
             stopping_ = true;
         }
-        wake_.notify_all();
+        wake_urgent_.notify_all();
+        wake_general_.notify_all();
         for (std::thread& thread : threads_) thread.join();
     }
 
     void submit(Submission submission) {
         std::string refused;
         Code refused_code = Code::exhausted;
+        const Lane lane = submission.urgent ? Lane::urgent : Lane::general;
+        bool wake = false;
         {
             const std::lock_guard lock(mutex_);
             set_not_after(submission);
@@ -46,8 +48,10 @@ public:
             else if (stopping_) refused = "the committer is stopping; nothing was done";
             else if (!queue_.push(submission))
                 refused = fmt::format("{} commands wait already (committer.queue_max); nothing was done", options_.queue_max);
+            wake = queue_.worth_waking(lane, std::chrono::steady_clock::now());
         }
-        if (refused.empty()) return wake_.notify_all();
+        if (wake) waiters(lane).notify_one();
+        if (refused.empty()) return;
         submission.done(Failure{refused_code, refused});
     }
 
@@ -83,6 +87,18 @@ private:
         return false;
     }
 
+    /// Who sleeps until there is work for a lane. A lone thread does the work of both.
+    std::condition_variable& waiters(Lane lane) {
+        return lane == Lane::urgent && !one_ ? wake_urgent_ : wake_general_;
+    }
+
+    /// After a batch: what was parked behind it may be another thread's work, now or later.
+    void wake_others(Steady now) {
+        if (one_) return;
+        for (const Lane lane : {Lane::urgent, Lane::general})
+            if (queue_.worth_waking(lane, now) || queue_.wake_at(lane)) waiters(lane).notify_one();
+    }
+
     void run(Lane lane, Session& session) {
         std::unique_lock lock(mutex_);
         while (true) {
@@ -97,22 +113,26 @@ private:
                 lock.lock();
                 if (result) store_time_ = StoreTime{result->now, now};
                 queue_.finish(std::move(*batch), std::move(result), now, completed);
-                // What was parked behind this batch may be another lane's work.
-                if (threads_.size() > 1) wake_.notify_all();
+                wake_others(now);
             }
             if (!completed.empty()) {
+                const std::size_t callers = completed.size();
+                const Steady since = queue_.telling(callers, std::chrono::steady_clock::now());
                 lock.unlock();
                 for (Completion& each : completed) each();
                 lock.lock();
+                queue_.told(callers, since);
                 continue;
             }
             if (batch) continue;
             if (stopping_ && queue_.idle()) {
-                wake_.notify_all();
+                wake_urgent_.notify_all();
+                wake_general_.notify_all();
                 return;
             }
-            if (const auto at = queue_.wake_at(lane)) wake_.wait_until(lock, *at);
-            else wake_.wait(lock);
+            std::condition_variable& wake = waiters(lane);
+            if (const auto at = queue_.wake_at(lane)) wake.wait_until(lock, *at);
+            else wake.wait(lock);
         }
     }
 
@@ -124,8 +144,10 @@ private:
     static constexpr Duration slack = std::chrono::seconds{1};
     static constexpr Duration key_ahead_max = std::chrono::minutes{5};
 
+    const bool one_;  // session, and so thread
     mutable std::mutex mutex_;
-    std::condition_variable wake_;
+    std::condition_variable wake_urgent_;
+    std::condition_variable wake_general_;
     CommitQueue queue_;  // guarded by mutex_, as are the following
     std::optional<StoreTime> store_time_;
     bool stopping_ = false;

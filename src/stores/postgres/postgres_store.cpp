@@ -3,6 +3,7 @@
 // A batch is one transaction of two round trips:
 //   1  BEGIN; lock the rows that holders' commands name (SKIP LOCKED); read the server's clock and take tokens
 //   2  one INSERT for all new operations, one UPDATE for all changed ones; COMMIT
+// Between them a third only if a row was not found: it is absent, or somebody's own transaction has it locked.
 // A lone claim is taken for a new operation first: it takes part in the INSERT without having been looked up. If the
 // INSERT finds the operation present, the claim is answered by what is there: at once from a settled row, which never
 // changes, and otherwise in a second transaction that locks it.
@@ -45,11 +46,18 @@ constexpr const char* clock_sql = "select (extract(epoch from clock_timestamp())
 
 // ---- rows ------------------------------------------------------------------------------------------------------
 
+/// From the first column.
+OperationId id_at(const Rows& rows, int at) {
+    OperationId id;
+    const std::string_view bytes = rows.bytes(at, 0);
+    SEMEL_ASSERT(bytes.size() == id.bytes.size(), "a uuid has 16 bytes");
+    std::ranges::copy(bytes, id.bytes.begin());
+    return id;
+}
+
 Row read_row(const Rows& rows, int at) {
     Row row;
-    const std::string_view id = rows.bytes(at, 0);
-    SEMEL_ASSERT(id.size() == row.id.bytes.size(), "a uuid has 16 bytes");
-    std::ranges::copy(id, row.id.bytes.begin());
+    row.id = id_at(rows, at);
     row.token.value = static_cast<std::uint64_t>(rows.integer(at, 1));
     if (!rows.is_null(at, 2)) row.due = rows.integer(at, 2);
     row.state = static_cast<State>(rows.integer(at, 3));
@@ -143,6 +151,10 @@ private:
         Token first_token;
     };
 
+    Status set_up_session();
+    static const char* settings_sql(bool for_transaction);
+    [[nodiscard]] Params settings_params(Duration lock_timeout) const;
+    Result<std::vector<OperationId>> present(const std::vector<OperationId>& ids);
     static Batch flatten(std::span<const Group> groups);
     Result<Loaded> load(const Batch& batch, const std::vector<bool>& is_blind);
     Result<std::vector<OperationId>> write(const Batch& batch, const Plan& planned, const std::vector<bool>& row_exists);
@@ -160,7 +172,41 @@ Status PostgresSession::reconnect() {
     auto wire = Wire::connect(options_.uri, options_.connect_timeout);
     if (!wire) return wire.failure();
     wire_ = std::move(*wire);
+    if (wire_->direct()) return set_up_session();
     return Done{};
+}
+
+/// A batch's settings, once for the connection instead of once per batch. The plans of kept statements outlast the size
+/// of the table they were made for, so they may not be ones that are good for small tables only.
+Status PostgresSession::set_up_session() {
+    wire_->send(settings_sql(false), settings_params(options_.lock_timeout));
+    wire_->send("select set_config('enable_seqscan', 'off', false), set_config('enable_hashjoin', 'off', false), "
+                "set_config('enable_mergejoin', 'off', false)");
+    auto answered = wire_->round_trip(options_.timeout);
+    if (auto* error = std::get_if<WireError>(&answered)) {
+        wire_.reset();
+        return failure_of(*error, "set up a connection", options_);
+    }
+    return Done{};
+}
+
+/// A client that dies must not leave its locks behind: the server looks for it, and waits no longer than we would.
+const char* PostgresSession::settings_sql(bool for_transaction) {
+    static constexpr auto* sql =
+        "select set_config('lock_timeout', $1, {0}), set_config('statement_timeout', $2, {0}), "
+        "set_config('idle_in_transaction_session_timeout', $2, {0}), "
+        "case when current_setting('client_connection_check_interval', true) is not null "
+        "then set_config('client_connection_check_interval', '500ms', {0}) end";
+    static const std::string transaction = fmt::format(sql, "true");
+    static const std::string session = fmt::format(sql, "false");
+    return for_transaction ? transaction.c_str() : session.c_str();
+}
+
+Params PostgresSession::settings_params(Duration lock_timeout) const {
+    Params params;
+    params.text(fmt::format("{}ms", lock_timeout / std::chrono::milliseconds{1}));
+    params.text(fmt::format("{}ms", options_.timeout / std::chrono::milliseconds{1}));
+    return params;
 }
 
 /// Before COMMIT was sent: nothing happened, or the server says why it rolled back.
@@ -196,32 +242,22 @@ Result<PostgresSession::Loaded> PostgresSession::load(const Batch& batch, const 
         if (!is_blind[i]) wanted.push_back(id_of(*batch.commands[i]));
 
     wire_->send("begin isolation level read committed read write");
-    Params timeouts;
-    timeouts.text(fmt::format("{}ms", (batch.again ? options_.lock_timeout_again : options_.lock_timeout) / std::chrono::milliseconds{1}));
-    timeouts.text(fmt::format("{}ms", options_.timeout / std::chrono::milliseconds{1}));
-    // A client that dies must not leave its locks behind: the server looks for it, and waits no longer than we would.
-    wire_->send("select set_config('lock_timeout', $1, true), set_config('statement_timeout', $2, true), "
-                "set_config('idle_in_transaction_session_timeout', $2, true), "
-                "current_setting('synchronous_commit') = 'off', "
-                "case when current_setting('client_connection_check_interval', true) is not null "
-                "then set_config('client_connection_check_interval', '500ms', true) end",
-                timeouts);
+    const bool sets = !wire_->direct() || batch.again;
+    if (sets) wire_->send(settings_sql(true), settings_params(batch.again ? options_.lock_timeout_again : options_.lock_timeout));
     if (!wanted.empty()) {
         static const std::string skipping =
             fmt::format("select {} from semel.operation where op = any($1::uuid[]) order by op for update skip locked", columns);
         static const std::string waiting =
             fmt::format("select {} from semel.operation where op = any($1::uuid[]) order by op for update", columns);
-        static const std::string present = "select op from semel.operation where op = any($1::uuid[])";
-        const Params ids = ids_param(wanted);
-        wire_->send(batch.again ? waiting.c_str() : skipping.c_str(), ids);
-        wire_->send(present.c_str(), ids);
+        wire_->send_kept(batch.again ? waiting.c_str() : skipping.c_str(), ids_param(wanted));
     }
     // I5, I3: the clock and the tokens after the locks.
-    wire_->send("select (extract(epoch from clock_timestamp()) * 1000000)::bigint, nextval('semel.token')");
+    wire_->send_kept("select (extract(epoch from clock_timestamp()) * 1000000)::bigint, nextval('semel.token'), "
+                     "current_setting('synchronous_commit') = 'off'");
     auto answered = wire_->round_trip(options_.timeout);
     if (auto* error = std::get_if<WireError>(&answered)) return failed(*error, "lock the operations of a batch");
     auto& rows = std::get<0>(answered);
-    if (rows[1].bytes(0, 3) == std::string_view("\1", 1)) {
+    if (rows.back().bytes(0, 2) == std::string_view("\1", 1)) {
         if (!wire_->roll_back(options_.timeout)) wire_.reset();
         return Failure{Code::unavailable, fmt::format("{}: synchronous_commit is off: nothing is claimed until it is on",
                                                       without_password(options_.uri))};
@@ -234,27 +270,39 @@ Result<PostgresSession::Loaded> PostgresSession::load(const Batch& batch, const 
     loaded.row_exists.resize(batch.commands.size(), false);
     if (wanted.empty()) return loaded;
 
+    const Rows& locked = rows[sets ? 2 : 1];
     std::vector<std::pair<OperationId, int>> locked_rows;
-    for (int at = 0; at < rows[2].count(); ++at) locked_rows.emplace_back(read_row(rows[2], at).id, at);
-    std::vector<OperationId> present;
-    for (int at = 0; at < rows[3].count(); ++at) {
-        OperationId id;
-        std::ranges::copy(rows[3].bytes(at, 0), id.bytes.begin());
-        present.push_back(id);
+    for (int at = 0; at < locked.count(); ++at) locked_rows.emplace_back(id_at(locked, at), at);
+    std::vector<OperationId> locked_by_others;
+    if (locked_rows.size() < wanted.size() && !batch.again) {
+        auto there = present(wanted);
+        if (!there) return there.failure();
+        locked_by_others = std::move(*there);
     }
-    std::ranges::sort(present);
     for (std::size_t i = 0; i < batch.commands.size(); ++i) {
         if (is_blind[i]) continue;
         const OperationId id = id_of(*batch.commands[i]);
         const auto row = std::ranges::lower_bound(locked_rows, id, {}, &std::pair<OperationId, int>::first);
         if (row != locked_rows.end() && row->first == id) {
-            loaded.found[i] = found_in(rows[2], row->second);
+            loaded.found[i] = found_in(locked, row->second);
             loaded.row_exists[i] = true;
-        } else if (std::ranges::binary_search(present, id)) {
+        } else if (std::ranges::binary_search(locked_by_others, id)) {
             loaded.found[i] = Locked{};
         }
     }
     return loaded;
+}
+
+/// Which of the operations have a row, locked or not, sorted.
+Result<std::vector<OperationId>> PostgresSession::present(const std::vector<OperationId>& ids) {
+    wire_->send_kept("select op from semel.operation where op = any($1::uuid[])", ids_param(ids));
+    auto answered = wire_->round_trip(options_.timeout);
+    if (auto* error = std::get_if<WireError>(&answered)) return failed(*error, "look for the operations of a batch");
+    const Rows& rows = std::get<0>(answered)[0];
+    std::vector<OperationId> there;
+    for (int at = 0; at < rows.count(); ++at) there.push_back(id_at(rows, at));
+    std::ranges::sort(there);
+    return there;
 }
 
 /// The second round trip. Returns the ids that the INSERT put in; a batch with a group of several commands is committed
@@ -268,8 +316,8 @@ Result<std::vector<OperationId>> PostgresSession::write(const Batch& batch, cons
         else (row_exists[write.command] ? updates : inserts).push_back(to_row(*write.next));
     }
     const std::size_t insert_count = inserts.size();
-    if (insert_count > 0) wire_->send(insert_sql, row_params(std::move(inserts)));
-    if (!updates.empty()) wire_->send(update_sql, row_params(std::move(updates)));
+    if (insert_count > 0) wire_->send_kept(insert_sql, row_params(std::move(inserts)));
+    if (!updates.empty()) wire_->send_kept(update_sql, row_params(std::move(updates)));
     if (!removes.empty()) {
         Params params = ids_param(std::move(removes));
         params.int8(released_row_kept.count());
@@ -286,11 +334,7 @@ Result<std::vector<OperationId>> PostgresSession::write(const Batch& batch, cons
 
     std::vector<OperationId> inserted;
     if (insert_count > 0) {
-        for (int at = 0; at < rows[0].count(); ++at) {
-            OperationId id;
-            std::ranges::copy(rows[0].bytes(at, 0), id.bytes.begin());
-            inserted.push_back(id);
-        }
+        for (int at = 0; at < rows[0].count(); ++at) inserted.push_back(id_at(rows[0], at));
         std::ranges::sort(inserted);
     }
     if (commit_later) {
@@ -373,7 +417,7 @@ Result<Executed> PostgresSession::answer_rest(std::span<const Group> groups, Exe
     const Rows& settled = std::get<0>(answered)[0];
     executed.now = time_from_micros(std::get<0>(answered)[1].integer(0, 0));
     std::vector<std::pair<OperationId, int>> place;
-    for (int at = 0; at < settled.count(); ++at) place.emplace_back(read_row(settled, at).id, at);
+    for (int at = 0; at < settled.count(); ++at) place.emplace_back(id_at(settled, at), at);
     std::ranges::sort(place);
     std::vector<std::size_t> open;
     for (std::size_t i = 0; i < rest.size(); ++i) {

@@ -8,6 +8,8 @@
 #include <chrono>
 #include <cstring>
 
+#include "base/bytes.hpp"
+
 namespace semel::postgres {
 namespace {
 
@@ -164,23 +166,61 @@ Result<Wire> Wire::connect(const std::string& uri, Duration connect_timeout) {
     if (PQenterPipelineMode(wire.connection_.get()) != 1)
         return Failure{Code::unavailable, fmt::format("connect to {}: pipeline mode refused", without_password(uri))};
     wire.usable_ = true;
+    if (auto found = wire.find_out_direct(connect_timeout); !found) return found.failure();
     return wire;
 }
 
-void Wire::send(const char* sql, const Params& params) {
+Status Wire::find_out_direct(Duration timeout) {
+    send("select pg_backend_pid()");
+    const auto answered = round_trip(timeout);
+    if (const auto* error = std::get_if<WireError>(&answered))
+        return Failure{code_of(error->sqlstate), fmt::format("connect: {} (store)", error->message)};
+    direct_ = std::get<0>(answered)[0].integer(0, 0) == PQbackendPID(connection_.get());
+    return Done{};
+}
+
+namespace {
+
+/// The parameters as libpq takes them.
+struct Bound {
+    explicit Bound(const std::vector<std::string>& from) : formats(from.size(), 1) {
+        for (const std::string& value : from) {
+            values.push_back(value.data());
+            lengths.push_back(static_cast<int>(value.size()));
+        }
+    }
+    [[nodiscard]] int count() const { return static_cast<int>(values.size()); }
     std::vector<const char*> values;
     std::vector<int> lengths;
-    std::vector<Oid> types;
-    for (std::size_t i = 0; i < params.values_.size(); ++i) {
-        values.push_back(params.values_[i].data());
-        lengths.push_back(static_cast<int>(params.values_[i].size()));
-        types.push_back(params.types_[i]);
-    }
-    const std::vector<int> formats(values.size(), 1);
-    const int sent = PQsendQueryParams(connection_.get(), sql, static_cast<int>(values.size()), types.data(), values.data(),
-                                       lengths.data(), formats.data(), 1);
+    std::vector<int> formats;
+};
+
+/// The same text has the same name: whoever finds a statement under it finds the right one.
+std::string name_of(const char* sql) { return "semel_" + to_hex(first_half(sha256(sql))); }
+
+}  // namespace
+
+void Wire::send(const char* sql, const Params& params) {
+    const Bound bound(params.values_);
+    const int sent = PQsendQueryParams(connection_.get(), sql, bound.count(), params.types_.data(), bound.values.data(),
+                                       bound.lengths.data(), bound.formats.data(), 1);
     if (sent != 1) send_failed_ = true;
-    ++queued_;
+    queued_.emplace_back();
+}
+
+void Wire::send_kept(const char* sql, const Params& params) {
+    if (!direct_) return send(sql, params);
+    const auto kept = std::ranges::find(kept_, sql, &Kept::sql);
+    const std::string name = kept != kept_.end() ? kept->name : name_of(sql);
+    const Bound bound(params.values_);
+    if (kept == kept_.end()) {
+        if (PQsendPrepare(connection_.get(), name.c_str(), sql, bound.count(), params.types_.data()) != 1) send_failed_ = true;
+        queued_.push_back({sql});
+    }
+    const int sent = PQsendQueryPrepared(connection_.get(), name.c_str(), bound.count(), bound.values.data(), bound.lengths.data(),
+                                         bound.formats.data(), 1);
+    if (sent != 1) send_failed_ = true;
+    queued_.emplace_back();
 }
 
 WireError Wire::lost(std::string_view what) {
@@ -189,12 +229,13 @@ WireError Wire::lost(std::string_view what) {
 }
 
 std::variant<std::vector<Rows>, WireError> Wire::round_trip(Duration timeout) {
-    const std::size_t expected = std::exchange(queued_, 0);
+    const std::vector<Queued> queued = std::exchange(queued_, {});
     PGconn* connection = connection_.get();
     if (std::exchange(send_failed_, false) || PQpipelineSync(connection) != 1) return lost("send");
     const auto deadline = std::chrono::steady_clock::now() + timeout;
     std::vector<Rows> rows;
-    rows.reserve(expected);
+    rows.reserve(queued.size());
+    std::size_t at = 0;
     std::optional<WireError> error;
     bool flushed = false;
     while (true) {
@@ -216,12 +257,20 @@ std::variant<std::vector<Rows>, WireError> Wire::round_trip(Duration timeout) {
                 if (error) return *std::move(error);
                 return rows;
             }
+            const char* const prepares = at < queued.size() ? queued[at].prepares : nullptr;
+            ++at;
             if (status == PGRES_PIPELINE_ABORTED) continue;
+            if (prepares != nullptr && status == PGRES_COMMAND_OK) {
+                kept_.push_back({prepares, name_of(prepares)});
+                continue;
+            }
             if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK && !error) {
                 const char* state = PQresultErrorField(raw, PG_DIAG_SQLSTATE);
                 const char* message = PQresultErrorField(raw, PG_DIAG_MESSAGE_PRIMARY);
                 if (state == nullptr || PQstatus(connection) == CONNECTION_BAD) return lost(message != nullptr ? message : "read");
                 error = WireError{state, one_line(message)};
+                // A kept statement no longer fits the schema, or is gone: a new connection has none.
+                if (error->sqlstate == "0A000" || error->sqlstate == "26000") usable_ = false;
             }
             rows.push_back(std::move(result));
         }

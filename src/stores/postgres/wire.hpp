@@ -1,7 +1,7 @@
 // A thin layer over libpq: one connection, pipelined round trips with a deadline, binary parameters and results.
 //
-// No session state is kept on the server (no named statements, no SET outside a transaction), so that everything works
-// through PgBouncer in transaction mode.
+// Through a pooler such as PgBouncer in transaction mode no session state may be kept on the server. Only a connection
+// that goes to one server process for sure (see direct()) has named statements and settings of its own.
 #pragma once
 
 #include <libpq-fe.h>
@@ -98,6 +98,12 @@ public:
 
     /// Queues a statement. It is sent with the next round trip.
     void send(const char* sql, const Params& params = {});
+    /// The same for a statement that is sent often, at the same address: on a direct connection the server parses and
+    /// plans it once.
+    void send_kept(const char* sql, const Params& params = {});
+    /// Whether this connection is one server process for as long as it lasts. A pooler makes up the process number that
+    /// it tells its clients, since it has no process to tell of yet.
+    [[nodiscard]] bool direct() const { return direct_; }
     /// Sends what was queued and waits for all of it: the rows of each statement, or the first error (the statements after
     /// it were not executed). After a lost connection the wire is unusable.
     std::variant<std::vector<Rows>, WireError> round_trip(Duration timeout);
@@ -108,12 +114,22 @@ public:
     [[nodiscard]] PGconn* raw() { return connection_.get(); }
 
 private:
+    struct Queued {
+        const char* prepares = nullptr;  ///< the statement that becomes a kept one if this succeeds
+    };
+    struct Kept {
+        const char* sql;
+        std::string name;
+    };
+    Status find_out_direct(Duration timeout);
     WireError lost(std::string_view what);
     struct Finish {
         void operator()(PGconn* connection) const { PQfinish(connection); }
     };
     std::unique_ptr<PGconn, Finish> connection_;
-    std::size_t queued_ = 0;
+    std::vector<Queued> queued_;
+    std::vector<Kept> kept_;
+    bool direct_ = false;
     bool send_failed_ = false;
     bool usable_ = false;
 };
