@@ -48,6 +48,9 @@ Result<OnceAnswer> once(sqlite3* transaction, const Operation& operation, const 
                         const Effect& effect, const OnceOptions& options = {});
 
 /// The two halves of `once`. A transaction that commits without settle leaves a tombstone: done, outcome not kept.
+/// Settle also ends what a lease holds, under its token (policy `joined`); Claimed may then come without its attempt.
+/// Ok: this transaction settles it. Settled, Fenced: it does not, and what it wrote beside must be rolled back; Settled also
+/// when another transaction has settled it with an equal outcome.
 Result<TransactionClaim> claim(sqlite3* transaction, const Operation& operation, const Fingerprint& fingerprint,
                                const OnceOptions& options = {});
 Result<HolderAnswer> settle(sqlite3* transaction, const Operation& operation, const Claimed& claimed, const Outcome& outcome);

@@ -7,10 +7,13 @@
 //   COMMIT without settle  both exist; the next try is told "done, outcome not kept"
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <exception>
+#include <memory>
 
-#include "ledger/plan.hpp"
-#include "semel/keys.hpp"
+#include "base/random.hpp"
+#include "ledger/in_transaction.hpp"
 #include "semel/sqlite.hpp"
 #include "stores/sqlite/database.hpp"
 #include "stores/sqlite/table.hpp"
@@ -28,6 +31,42 @@ Result<TimePoint> clock_of(sqlite3* db) {
 Status check_transaction(sqlite3* db, std::string_view tried) {
     if (db != nullptr && sqlite3_get_autocommit(db) == 0) return Done{};
     return Failure{Code::invalid, fmt::format("{}: the connection has no transaction open; say BEGIN IMMEDIATE first", tried)};
+}
+
+using ConnectionId = std::array<unsigned char, 12>;
+
+/// A random id that the connection keeps as long as it is open: the value of an SQL function of its own.
+Result<std::string> connection_id(sqlite3* db) {
+    constexpr const char* ask = "select semel_connection()";
+    if (auto known = Statement::prepare(db, ask); known && known->step() == SQLITE_ROW) return known->bytes(0);
+    auto made = std::make_unique<ConnectionId>();
+    SystemRandom random;
+    random.fill(*made);
+    const auto tell = [](sqlite3_context* context, int, sqlite3_value**) {
+        sqlite3_result_blob(context, sqlite3_user_data(context), sizeof(ConnectionId), SQLITE_STATIC);
+    };
+    const auto destroy = [](void* id) { delete static_cast<ConnectionId*>(id); };
+    if (sqlite3_create_function_v2(db, "semel_connection", 0, SQLITE_UTF8 | SQLITE_DIRECTONLY, made.release(), tell, nullptr, nullptr,
+                                   destroy) != SQLITE_OK)
+        return failure_of(db, "give the connection an id");
+    auto statement = Statement::prepare(db, ask);
+    if (!statement) return statement.failure();
+    if (statement->step() != SQLITE_ROW) return failure_of(db, ask);
+    return statement->bytes(0);
+}
+
+/// The open transaction, once it has the write lock: the connection, and the version of the data, which changes with every
+/// commit and with nothing else while the lock is held.
+Result<TransactionId> transaction_of(sqlite3* db) {
+    const auto connection = connection_id(db);
+    if (!connection) return connection.failure();
+    unsigned int version = 0;
+    if (sqlite3_file_control(db, "main", SQLITE_FCNTL_DATA_VERSION, &version) != SQLITE_OK)
+        return failure_of(db, "read the version of the data");
+    TransactionId id;
+    std::ranges::copy(*connection, id.bytes.begin());
+    for (std::size_t i = id.bytes.size(); i-- > sizeof(ConnectionId); version >>= 8) id.bytes[i] = static_cast<unsigned char>(version);
+    return id;
 }
 
 /// A contended transaction is an answer here: the caller has to run it again.
@@ -67,6 +106,7 @@ std::string quoted(std::string_view identifier) {
 
 Result<TransactionClaim> claim(sqlite3* db, const Operation& operation, const Fingerprint& fingerprint, const OnceOptions& options) {
     if (auto open = check_transaction(db, "claim"); !open) return open.failure();
+    if (auto fine = check(operation, options); !fine) return fine.failure();
     auto table = OperationTable::prepare(db);
     if (!table) return or_retry<TransactionClaim>(std::move(table).failure());
     const auto now = clock_of(db);
@@ -75,37 +115,51 @@ Result<TransactionClaim> claim(sqlite3* db, const Operation& operation, const Fi
     const auto token = table->next_token();
     if (!token) return or_retry<TransactionClaim>(token.failure());
     if (auto saved = table->save_next_token({token->value + 1}); !saved) return or_retry<TransactionClaim>(saved.failure());
+    const auto here = transaction_of(db);
+    if (!here) return here.failure();
     auto stored = table->load(operation.id());
     if (!stored) return or_retry<TransactionClaim>(stored.failure());
     if (auto* failure = std::get_if<Failure>(&stored->found)) return std::move(*failure);
+    auto& record = std::get<std::optional<Record>>(stored->found);
+    if (!record) {
+        if (auto fine = check(operation, options, *now); !fine) return fine.failure();
+    }
 
     const Command command = Claim{.operation = operation,
                                   .fingerprint = fingerprint,
-                                  .attempt = mint_attempt(),
+                                  .attempt = *here,
                                   .policy = {.retention = options.retention},
-                                  .key_time = options.key_time,
+                                  .key_time = key_time_of(operation, options),
                                   .correlation = options.correlation,
                                   .not_after = never,
                                   .in_transaction = true};
-    Decision decision = decide(std::get<std::optional<Record>>(std::move(stored->found)), command, {*now, *token, Epoch{}});
+    Decision decision = decide(std::move(record), command, {*now, *token, Epoch{}});
     if (decision.changed) {
         const Status written = stored->rowid == 0 ? table->insert(*decision.next) : table->update(stored->rowid, *decision.next);
         if (!written) return or_retry<TransactionClaim>(written.failure());
     }
+    if (auto* claimed = std::get_if<Claimed>(&decision.answer)) claimed->attempt = {};
     return to_transaction_claim(std::move(decision.answer));
 }
 
 Result<HolderAnswer> settle(sqlite3* db, const Operation& operation, const Claimed& claimed, const Outcome& outcome) {
     if (auto open = check_transaction(db, "settle"); !open) return open.failure();
+    if (auto fine = check(outcome); !fine) return fine.failure();
     auto table = OperationTable::prepare(db);
     if (!table) return table.failure();
     const auto now = clock_of(db);
     if (!now) return now.failure();
+    // Takes the write lock, as claim does: what is decided on stays as it is.
+    const auto token = table->next_token();
+    if (!token) return token.failure();
+    if (auto saved = table->save_next_token(*token); !saved) return saved.failure();
+    const auto here = transaction_of(db);
+    if (!here) return here.failure();
     auto stored = table->load(operation.id());
     if (!stored) return stored.failure();
     if (auto* failure = std::get_if<Failure>(&stored->found)) return std::move(*failure);
-    const Command command = Settle{{operation.id(), claimed.token, claimed.attempt}, outcome, true};
-    Decision decision = decide(std::get<std::optional<Record>>(std::move(stored->found)), command, {*now, Token{}, Epoch{}});
+    Decision decision = settle_in_transaction(std::get<std::optional<Record>>(std::move(stored->found)), operation.id(), claimed, outcome,
+                                              *here, *now);
     if (decision.changed) {
         if (auto written = table->update(stored->rowid, *decision.next); !written) return written.failure();
     }
