@@ -22,12 +22,3 @@ create table semel.operation (
     outcome bytea
 );
 create index operation_due on semel.operation (state, due) where due is not null;
-
-create view semel.operations as
-    select op as operation,
-           case state when 1 then 'running' when 2 then 'unknown' when 3 then 'settled' end as state,
-           scope, key, token,
-           case when due < 253402300800000000 then to_timestamp(due / 1000000.0) end as due,
-           octet_length(outcome) as outcome_bytes
-      from semel.operation
-     where state <> 0;

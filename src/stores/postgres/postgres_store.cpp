@@ -69,7 +69,8 @@ Row read_row(const Rows& rows, int at) {
 }
 
 Found found_in(const Rows& rows, int at) {
-    if (rows.integer(at, 3) == released_state) return std::optional<Record>{};
+    // Nothing of a released record is left: one that has lost its state only is damaged.
+    if (rows.integer(at, 3) == released_state && rows.bytes(at, 6).empty()) return std::optional<Record>{};
     auto record = from_row(read_row(rows, at));
     if (!record) return std::move(record).failure();
     return std::optional<Record>(std::move(*record));
