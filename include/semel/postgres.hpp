@@ -34,13 +34,19 @@ Result<int> migrate(const Options& options);
 // ---- in your own transaction -----------------------------------------------------------------------------------
 // On a caller's own connection with a transaction open, in a database with the schema `semel`. Nothing here begins,
 // commits or rolls back the caller's transaction. At READ COMMITTED a concurrent duplicate waits for the first to end and
-// gets its replay; at stricter levels the answer is RetryTransaction.
+// gets its replay; at stricter levels the answer is RetryTransaction. After a failure, and after RetryTransaction, of
+// anything but `once` the transaction has failed, as after any error of PostgreSQL. A table is named `name` or
+// `schema.name`, as it is stored.
 
-/// Runs `effect` unless this operation was done before. An effect that throws leaves nothing of itself and of the claim.
+/// Runs `effect` unless this operation was done before. An effect that throws leaves nothing of itself and of the claim,
+/// and the transaction goes on. One that ends the transaction itself is `indeterminate`.
 Result<OnceAnswer> once(pg_conn* transaction, const Operation& operation, const Fingerprint& fingerprint,
                         const Effect& effect, const OnceOptions& options = {});
 
 /// The two halves of `once`. A transaction that commits without settle leaves a tombstone: done, outcome not kept.
+/// Settle also ends what a lease holds, under its token (policy `joined`); Claimed may then come without its attempt.
+/// Ok: this transaction settles it. Settled, Fenced: it does not, and what it wrote beside must be rolled back; Settled also
+/// when another transaction has settled it with an equal outcome.
 Result<TransactionClaim> claim(pg_conn* transaction, const Operation& operation, const Fingerprint& fingerprint,
                                const OnceOptions& options = {});
 Result<HolderAnswer> settle(pg_conn* transaction, const Operation& operation, const Claimed& claimed, const Outcome& outcome);

@@ -74,6 +74,8 @@ public:
     [[nodiscard]] std::int64_t integer(int row, int column) const;  ///< int2, int4 or int8
     [[nodiscard]] std::string_view command() const { return PQcmdStatus(result_.get()); }
     [[nodiscard]] std::int64_t affected() const;
+    [[nodiscard]] ExecStatusType status() const { return PQresultStatus(result_.get()); }
+    [[nodiscard]] const PGresult* raw() const { return result_.get(); }
 
 private:
     struct Clear {
