@@ -222,8 +222,11 @@ void CommitQueue::finish(Batch batch, Result<Executed> result, Steady now, std::
             continue;
         }
         ++figures_.groups;
-        if (answer->size() == 1 && std::holds_alternative<Late>(answer->front()))
-            answer = Failure{Code::unavailable, "claim: it reached the store after its not_after; nothing was claimed"};
+        if (answer->size() == 1 && std::holds_alternative<Late>(answer->front())) {
+            // After a lost reply the first execution may have been granted, and its lease may have run out since.
+            answer = group.again ? Failure{Code::indeterminate, "claim: repeated after its not_after; the first try may have been granted"}
+                                 : Failure{Code::unavailable, "claim: it reached the store after its not_after; nothing was claimed"};
+        }
         if (answer && submission.waiting && !submission.waiting->deliver()) release_unclaimed(*answer, group, now);
         complete(std::move(submission), std::move(group), std::move(answer), completed);
     }
