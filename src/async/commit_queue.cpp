@@ -115,7 +115,7 @@ void CommitQueue::complete(Submission submission, Group group, GroupAnswer answe
     free_operations(group);
 }
 
-/// I6: a claim that was granted while nobody waited for it any more goes back.
+/// I6: a claim that was granted while nobody waited for it any more goes back. Its operations are still taken.
 void CommitQueue::release_unclaimed(const std::vector<Answer>& answers, const Group& group, Steady now) {
     for (std::size_t i = 0; i < answers.size(); ++i) {
         const auto* claimed = std::get_if<Claimed>(&answers[i]);
@@ -126,9 +126,12 @@ void CommitQueue::release_unclaimed(const std::vector<Answer>& answers, const Gr
                            .urgent = false,
                            .waiting = nullptr,
                            .done = [](GroupAnswer) {}};
-        release.group.commands.emplace_back(Release{{id_of(group.commands[i]), claimed->token, claimed->attempt}});
+        const OperationId id = id_of(group.commands[i]);
+        release.group.commands.emplace_back(Release{{id, claimed->token, claimed->attempt}});
         ++waiting_;
-        admit(std::move(release));
+        // Ahead of the claims that wait for this operation: behind them it could outlive its own time while each of them
+        // is told Busy, because of a grant that nobody has.
+        lines_[id].push_front(std::move(release));
     }
 }
 
