@@ -145,7 +145,7 @@ void CommitQueue::complete(Submission submission, Group group, GroupAnswer answe
     free_operations(group);
 }
 
-/// I6: a claim that was granted while nobody waited for it any more goes back.
+/// I6: a claim that was granted while nobody waited for it any more goes back. Its operations are still taken.
 void CommitQueue::release_unclaimed(const std::vector<Answer>& answers, const Group& group, Steady now) {
     for (std::size_t i = 0; i < answers.size(); ++i) {
         const auto* claimed = std::get_if<Claimed>(&answers[i]);
@@ -156,9 +156,12 @@ void CommitQueue::release_unclaimed(const std::vector<Answer>& answers, const Gr
                            .urgent = false,
                            .waiting = nullptr,
                            .done = [](GroupAnswer) {}};
-        release.group.commands.emplace_back(Release{{id_of(group.commands[i]), claimed->token, claimed->attempt}});
+        const OperationId id = id_of(group.commands[i]);
+        release.group.commands.emplace_back(Release{{id, claimed->token, claimed->attempt}});
         ++waiting_;
-        admit(std::move(release));
+        // Ahead of the claims that wait for this operation: behind them it could outlive its own time while each of them
+        // is told Busy, because of a grant that nobody has.
+        lines_[id].push_front(std::move(release));
     }
 }
 
@@ -254,8 +257,11 @@ void CommitQueue::finish(Batch batch, Result<Executed> result, Steady now, std::
             continue;
         }
         ++figures_.groups;
-        if (answer->size() == 1 && std::holds_alternative<Late>(answer->front()))
-            answer = Failure{Code::unavailable, "claim: it reached the store after its not_after; nothing was claimed"};
+        if (answer->size() == 1 && std::holds_alternative<Late>(answer->front())) {
+            // After a lost reply the first execution may have been granted, and its lease may have run out since.
+            answer = group.again ? Failure{Code::indeterminate, "claim: repeated after its not_after; the first try may have been granted"}
+                                 : Failure{Code::unavailable, "claim: it reached the store after its not_after; nothing was claimed"};
+        }
         if (answer && submission.waiting && !submission.waiting->deliver()) release_unclaimed(*answer, group, now);
         complete(std::move(submission), std::move(group), std::move(answer), completed);
     }

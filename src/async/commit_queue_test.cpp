@@ -237,6 +237,39 @@ TEST_F(CommitQueueTest, AClaimThatNobodyWaitsForIsNotSentOrIsReleased) {  // I6
     EXPECT_EQ(queue_.figures().unclaimed, 1U);
 }
 
+TEST_F(CommitQueueTest, AGrantThatNobodyWaitsForIsReleasedBeforeTheNextClaimIsAsked) {
+    auto waiting = std::make_shared<Waiting>();
+    std::vector<Command> group;
+    group.push_back(claim("a"));
+    push(std::move(group), waiting);
+    push(claim("a"));
+    auto batch = gather();
+    EXPECT_TRUE(waiting->give_up());
+    Executed granted;
+    granted.answers.emplace_back(std::vector<Answer>{Claimed{.token = Token{7}}});
+    finish(std::move(*batch), std::move(granted));
+    auto release = gather();
+    ASSERT_TRUE(release);
+    EXPECT_TRUE(std::holds_alternative<Release>(release->groups[0].commands[0]));
+    const Executed ok = all_ok(*release);
+    finish(std::move(*release), ok);
+    auto next = gather();
+    ASSERT_TRUE(next);
+    EXPECT_TRUE(std::holds_alternative<Claim>(next->groups[0].commands[0]));
+}
+
+TEST_F(CommitQueueTest, AClaimRepeatedTooLateIsInDoubt) {
+    push(claim("a"));
+    auto batch = gather();
+    finish(std::move(*batch), Failure{Code::indeterminate, "no reply"});
+    batch = gather(Lane::only, start + 5s);
+    ASSERT_TRUE(batch && batch->groups[0].again);
+    Executed late;
+    late.answers.emplace_back(std::vector<Answer>{Late{}});
+    finish(std::move(*batch), std::move(late), start + 5s);
+    EXPECT_EQ(answers_[0]->failure().code, Code::indeterminate);
+}
+
 TEST_F(CommitQueueTest, ACallerThatGetsItsAnswerCanNoLongerGiveUp) {
     auto waiting = std::make_shared<Waiting>();
     std::vector<Command> group;

@@ -1,0 +1,25 @@
+// One simulation from one seed: processes over a store, clients who repeat themselves, people who resolve, faults; then
+// calm, in which everything has to come to an end.
+#pragma once
+
+#include <cstdint>
+
+#include "stage.hpp"
+
+namespace semel::sim {
+
+struct Options {
+    std::uint64_t seed = 1;
+    std::uint64_t steps = 2500;  ///< events before calm
+    bool trace = false;
+};
+
+struct Report {
+    Counts counts;
+    std::uint64_t trace_hash = 0;
+};
+
+/// Throws Violation when an invariant does not hold.
+Report simulate(const Options& options);
+
+}  // namespace semel::sim
