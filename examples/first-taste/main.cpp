@@ -13,28 +13,29 @@ semel::Outcome charge_card() {
     return {201, "paid 25 EUR"};
 }
 
-// [taste]
+int say(std::string_view what) {
+    std::cout << what << "\n";
+    return 1;
+}
+
 int pay(semel::Committer& ledger, const semel::Operation& payment, std::string_view body) {
     auto answer = ledger.claim({.operation = payment, .fingerprint = semel::fingerprint_of_bytes(body)});
-    if (!answer) {
-        std::cerr << answer.failure().message << "\n";  // nothing was charged
-        return 1;
-    }
-    return std::visit(semel::match{
-        [&](const semel::Claimed& mine) {  // ours, durably: charge, then settle
-            auto settled = ledger.settle({payment.id(), mine.token, mine.attempt}, charge_card());
-            return settled ? 0 : 1;
-        },
-        [](const semel::Replay& done) {    // charged before: this was the answer then
-            std::cout << done.outcome.status << " " << done.outcome.body << "\n";
-            return 0;
-        },
-        [](const semel::Busy&) { std::cout << "another request is charging it\n"; return 1; },
-        [](const semel::Mismatch&) { std::cout << "this key was used for another payment\n"; return 1; },
-        [](const semel::Unknown&) { std::cout << "a crash hid the outcome: a person decides\n"; return 1; },
-        [](const semel::Expired&) { std::cout << "this key is too old\n"; return 1; }}, *answer);
+    if (!answer) return say(answer.failure().message);  // nothing was charged
+    return std::visit(
+        semel::match{[&](const semel::Claimed& mine) {  // ours, durably: charge, then settle
+                         auto settled = ledger.settle({payment.id(), mine.token, mine.attempt}, charge_card());
+                         return settled ? 0 : 1;
+                     },
+                     [](const semel::Replay& done) {  // charged before: this was the answer then
+                         std::cout << done.outcome.status << " " << done.outcome.body << "\n";
+                         return 0;
+                     },
+                     [](const semel::Busy&) { return say("another request is charging it"); },
+                     [](const semel::Mismatch&) { return say("this key was used for another payment"); },
+                     [](const semel::Unknown&) { return say("a crash hid the outcome: a person decides"); },
+                     [](const semel::Expired&) { return say("this key is too old"); }},
+        *answer);
 }
-// [taste]
 
 }  // namespace
 
