@@ -312,6 +312,7 @@ int run(const Options& options) {
     }
     signal(SIGINT, interrupt);
     signal(SIGTERM, interrupt);
+    signal(SIGPIPE, SIG_IGN);  // whoever reads us may leave; the database is still to be removed
     const bool watched = isatty(STDOUT_FILENO) != 0;
     const Paint paint(watched && std::getenv("NO_COLOR") == nullptr);
     const auto place = Place::make(url, options.keep);

@@ -49,7 +49,7 @@ struct Delivery {
 
 std::string take_word(std::string_view& line) {
     const auto tab = line.find('\t');
-    const std::string word(line.substr(0, tab));
+    std::string word(line.substr(0, tab));
     line.remove_prefix(tab == std::string_view::npos ? line.size() : tab + 1);
     return word;
 }
@@ -103,7 +103,7 @@ std::string apply(Wallet& wallet, const Delivery& delivery, LineChannel& broker)
 std::string handle(Wallet& wallet, std::string_view line, LineChannel& broker) {
     const auto delivery = read_delivery(line);
     if (!delivery) return "failed: " + delivery.failure().message;
-    const std::string answer = apply(wallet, *delivery, broker);
+    std::string answer = apply(wallet, *delivery, broker);
     if (delivery->fault != Fault::reply_lost) return answer;
     // COMMIT was done but its reply never came: all that a consumer can do is to run the transaction again.
     return answer + ' ' + apply(wallet, *delivery, broker);

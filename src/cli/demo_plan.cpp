@@ -39,11 +39,11 @@ std::string_view name(Duplicate duplicate) {
 
 std::string_view absorbed_by(Duplicate duplicate) {
     switch (duplicate) {
-        case Duplicate::client_retry: return "the claim: the first answer again, no second charge";
-        case Duplicate::lost_acknowledgement: return "the operation in the wallet's own transaction";
-        case Duplicate::broker_replay: return "the operation in the wallet's own transaction";
-        case Duplicate::consumer_crash: return "the rollback: claim and credit vanish together";
-        case Duplicate::database_reply_lost: return "the same command again, with the same ids";
+        case Duplicate::client_retry: return "the first answer, replayed";
+        case Duplicate::lost_acknowledgement: return "once, in its transaction";
+        case Duplicate::broker_replay: return "once, in its transaction";
+        case Duplicate::consumer_crash: return "rollback of claim and effect";
+        case Duplicate::database_reply_lost: return "the same ids, sent again";
     }
     return "?";
 }

@@ -23,7 +23,7 @@ inline constexpr std::array all_duplicates{Duplicate::client_retry, Duplicate::l
                                            Duplicate::broker_replay, Duplicate::consumer_crash,
                                            Duplicate::database_reply_lost};
 std::string_view name(Duplicate duplicate);
-/// Who stops it, and how.
+/// What makes it harmless.
 std::string_view absorbed_by(Duplicate duplicate);
 
 struct Payment {

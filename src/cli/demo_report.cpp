@@ -21,18 +21,18 @@ std::string Paint::in(std::string_view code, std::string_view text) const {
 }
 
 std::string progress_line(const Tally& tally, std::size_t done, const Paint& paint) {
-    constexpr std::size_t width = 24;
+    constexpr std::size_t width = 16;  // the whole line fits a terminal of 80 columns
     const std::size_t filled = tally.payments == 0 ? width : done * width / tally.payments;
     std::string bar;
     for (std::size_t i = 0; i < width; ++i) bar += i < filled ? "█" : "░";
-    return fmt::format("{} {:>3}/{} payments · {} duplicates injected, {} absorbed · {} kills", paint.good(bar), done,
-                       tally.payments, tally.injected_in_all(), tally.absorbed_in_all(),
+    return fmt::format("{} {:>3}/{} payments · {} of {} duplicates absorbed · {} kills", paint.good(bar), done,
+                       tally.payments, tally.absorbed_in_all(), tally.injected_in_all(),
                        tally.injected[static_cast<std::size_t>(Duplicate::consumer_crash)]);
 }
 
 std::string report(const Tally& tally, const std::vector<Wallet::Check>& checks, const Paint& paint) {
     using enum Table::Align;
-    Table table({{"WHERE IT ARRIVED TWICE"}, {"INJECTED", right}, {"ABSORBED", right}, {"BY"}});
+    Table table({{"ARRIVED TWICE BY"}, {"INJECTED", right}, {"ABSORBED", right}, {"MADE HARMLESS BY"}});
     for (const Duplicate each : all_duplicates) {
         const auto at = static_cast<std::size_t>(each);
         table.add({std::string(name(each)), std::to_string(tally.injected[at]), std::to_string(tally.absorbed[at]),
