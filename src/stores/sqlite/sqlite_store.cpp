@@ -424,8 +424,11 @@ Result<Swept> SqliteStore::sweep(std::size_t limit, bool accept_clock) {
             const Decision decision = semel::sweep(std::move(record), now);
             if (!decision.changed) continue;
             ++(decision.next ? swept.bodies_dropped : swept.removed);
-            const Status written = decision.next ? table_.update(rowid, *decision.next) : table_.remove(rowid);
-            if (!written) return written.failure();
+            // A row that shrinks keeps its place among the large ones, and the page its size. A tombstone is put at the end
+            // instead, among its like, and the pages that the answers filled become free.
+            if (auto removed = table_.remove(rowid); !removed) return removed.failure();
+            if (!decision.next) continue;
+            if (auto written = table_.insert(*decision.next); !written) return written.failure();
         }
         return swept;
     });
