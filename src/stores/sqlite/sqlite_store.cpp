@@ -22,6 +22,7 @@
 #include "ledger/keeping.hpp"
 #include "ledger/plan.hpp"
 #include "semel/sqlite.hpp"
+#include "stores/sqlite/checkpointer.hpp"
 #include "stores/sqlite/database.hpp"
 #include "stores/sqlite/schema.hpp"
 #include "stores/sqlite/table.hpp"
@@ -166,6 +167,7 @@ private:
     Statement due_;
     Epoch owner_;
     bool broken_ = false;  // an fsync failed: what is on the disk is not known
+    std::optional<Checkpointer> checkpointer_;
 };
 
 Result<Executed> SqliteSession::execute(std::span<const Group> groups) { return store_.execute(groups); }
@@ -201,6 +203,10 @@ Status SqliteStore::open_owned() {
         into = std::move(*statement);
     }
     if (auto expired = expire_earlier_owners(); !expired) return expired;
+    auto checkpoints = connect(options_, SQLITE_OPEN_READWRITE);
+    if (!checkpoints) return checkpoints.failure();
+    if (auto set = run(checkpoints->get(), "pragma synchronous=full"); !set) return set;
+    checkpointer_.emplace(writer_.get(), std::move(*checkpoints), writer_mutex_);
     return open_reading();
 }
 
