@@ -181,7 +181,7 @@ Status SqliteStore::open_owned() {
     writer_ = std::move(*writer);
     sqlite3* db = writer_.get();
     if (auto set = set_pragma(db, "journal_mode=wal", "wal"); !set) return set;
-    if (auto set = run(db, "pragma synchronous=full; pragma cache_size=-65536; pragma foreign_keys=off"); !set) return set;
+    if (auto set = run(db, "pragma synchronous=full; pragma cache_size=-16384; pragma foreign_keys=off"); !set) return set;
     if (options_.file_bytes_max > 0) {
         const std::string limit = fmt::format("pragma max_page_count={}", std::max<std::uint64_t>(options_.file_bytes_max / 4096, 16));
         if (auto set = run(db, limit.c_str()); !set) return set;
