@@ -34,13 +34,13 @@ int main(int argc, char** argv) {
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
     app.add_option("--body", settings.body_bytes, "bytes of each outcome")->capture_default_str();
+    app.add_option("--records", settings.records, "with --grow: sizes to compare, small ones first")->delimiter(',');
     app.add_option("--sessions", settings.sessions, "connections of the PostgreSQL store; default: the store's");
     app.add_option("--folder", settings.folder, "where SQLite's files go; default: beside this program")
         ->check(CLI::ExistingDirectory);
     app.add_flag("--grow", grow, "instead: cost of a claim, memory and disk as the records become many");
     app.add_flag("--sweep", sweep, "instead: claims with a sweep of a million expired records beside them");
-    app.add_flag("--full", settings.full,
-                 "with --grow: 10^7 records on PostgreSQL too; with --sweep: sweep all of them");
+    app.add_flag("--full", settings.full, "with --grow: more than 10^6 records on PostgreSQL, too");
     app.add_flag("--check", check, "exit with 1 if a target is missed");
     app.add_option("--json", json, "write the figures to this file, too");
     CLI11_PARSE(app, argc, argv);

@@ -87,7 +87,7 @@ Run sqlite_by_hand(const std::string& path, std::size_t batch, Seconds length, c
         return std::move(*made);
     };
     check(opened == SQLITE_OK);
-    check(sqlite::run(db, "pragma journal_mode=wal; pragma synchronous=full; pragma cache_size=-65536").ok());
+    check(sqlite::run(db, "pragma journal_mode=wal; pragma synchronous=full; pragma cache_size=-16384").ok());
     check(sqlite::migrate(db).ok());
     auto begin = prepare("begin immediate");
     auto commit = prepare("commit");

@@ -1,6 +1,7 @@
 // What `bench_store` was asked for, and its three parts.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -14,10 +15,11 @@ struct Settings {
     int rounds = 5;
     double seconds = 1.5;
     std::size_t body_bytes = 256;
-    std::string folder;        ///< for SQLite's files; empty: beside the program
-    std::string postgres;      ///< empty: not measured
-    std::size_t sessions = 0;  ///< of PostgreSQL; zero: the store's default
-    bool full = false;         ///< the sizes that take long, too
+    std::string folder;    ///< for SQLite's files; empty: beside the program
+    std::string postgres;  ///< empty: not measured
+    std::vector<std::uint64_t> records{100'000, 1'000'000, 10'000'000};  ///< sizes of the ledgers that are compared
+    std::size_t sessions = 0;                                            ///< of PostgreSQL; zero: the store's default
+    bool full = false;                                                   ///< the sizes that take long, too
 
     [[nodiscard]] bool wants(std::string_view store) const;
 };

@@ -22,6 +22,7 @@
 #include "ledger/keeping.hpp"
 #include "ledger/plan.hpp"
 #include "semel/sqlite.hpp"
+#include "stores/sqlite/checkpointer.hpp"
 #include "stores/sqlite/database.hpp"
 #include "stores/sqlite/schema.hpp"
 #include "stores/sqlite/table.hpp"
@@ -166,6 +167,7 @@ private:
     Statement due_;
     Epoch owner_;
     bool broken_ = false;  // an fsync failed: what is on the disk is not known
+    std::optional<Checkpointer> checkpointer_;
 };
 
 Result<Executed> SqliteSession::execute(std::span<const Group> groups) { return store_.execute(groups); }
@@ -179,7 +181,7 @@ Status SqliteStore::open_owned() {
     writer_ = std::move(*writer);
     sqlite3* db = writer_.get();
     if (auto set = set_pragma(db, "journal_mode=wal", "wal"); !set) return set;
-    if (auto set = run(db, "pragma synchronous=full; pragma cache_size=-65536; pragma foreign_keys=off"); !set) return set;
+    if (auto set = run(db, "pragma synchronous=full; pragma cache_size=-16384; pragma foreign_keys=off"); !set) return set;
     if (options_.file_bytes_max > 0) {
         const std::string limit = fmt::format("pragma max_page_count={}", std::max<std::uint64_t>(options_.file_bytes_max / 4096, 16));
         if (auto set = run(db, limit.c_str()); !set) return set;
@@ -201,6 +203,10 @@ Status SqliteStore::open_owned() {
         into = std::move(*statement);
     }
     if (auto expired = expire_earlier_owners(); !expired) return expired;
+    auto checkpoints = connect(options_, SQLITE_OPEN_READWRITE);
+    if (!checkpoints) return checkpoints.failure();
+    if (auto set = run(checkpoints->get(), "pragma synchronous=full"); !set) return set;
+    checkpointer_.emplace(writer_.get(), std::move(*checkpoints), writer_mutex_);
     return open_reading();
 }
 
@@ -424,8 +430,11 @@ Result<Swept> SqliteStore::sweep(std::size_t limit, bool accept_clock) {
             const Decision decision = semel::sweep(std::move(record), now);
             if (!decision.changed) continue;
             ++(decision.next ? swept.bodies_dropped : swept.removed);
-            const Status written = decision.next ? table_.update(rowid, *decision.next) : table_.remove(rowid);
-            if (!written) return written.failure();
+            // A row that shrinks keeps its place among the large ones, and the page its size. A tombstone is put at the end
+            // instead, among its like, and the pages that the answers filled become free.
+            if (auto removed = table_.remove(rowid); !removed) return removed.failure();
+            if (!decision.next) continue;
+            if (auto written = table_.insert(*decision.next); !written) return written.failure();
         }
         return swept;
     });
