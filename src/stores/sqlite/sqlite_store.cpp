@@ -4,7 +4,8 @@
 //   before COMMIT returns   all or nothing of the batch (SQLite's WAL); nobody was answered
 //   after COMMIT            all of it; the restart's expire_owner makes open operations unknown (I5)
 // A COMMIT that fails in the disk's fsync may or may not last: it is `indeterminate`, and the store refuses to go on
-// until it is opened anew, since a second fsync proves nothing about the first.
+// until it is opened anew, since a second fsync proves nothing about the first. Opening writes the WAL again before
+// anything is built on it, since the kernel's cache may hold what that fsync did not bring to the disk.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
@@ -110,6 +111,33 @@ Status set_pragma(sqlite3* connection, std::string_view pragma, std::string_view
                                               pragma, sqlite3_db_filename(connection, "main"), statement->bytes(0), wanted)};
 }
 
+/// Writes the WAL over itself and syncs it. What an owner before us could not sync is still in the kernel's cache, marked
+/// as clean: SQLite recovers it from there, and no later fsync would bring it to the disk. A loss of power would then
+/// take it, and with it every commit behind it, acknowledged or not (I10).
+Status rewrite_wal(sqlite3* connection) {
+    // Nobody else writes to the WAL meanwhile: a caller's own connection may have it open.
+    if (auto begun = run(connection, "begin immediate"); !begun) return begun;
+    sqlite3_file* wal = nullptr;
+    int result = sqlite3_file_control(connection, "main", SQLITE_FCNTL_JOURNAL_POINTER, &wal);
+    if (result == SQLITE_OK && wal != nullptr && wal->pMethods != nullptr) {
+        sqlite3_int64 size = 0;
+        result = wal->pMethods->xFileSize(wal, &size);
+        constexpr sqlite3_int64 block_bytes_max = 64 << 10;  // SQLite's VFS takes less than 128 KiB in one call
+        std::string block;
+        for (sqlite3_int64 at = 0; result == SQLITE_OK && at < size; at += static_cast<sqlite3_int64>(block.size())) {
+            block.resize(static_cast<std::size_t>(std::min(size - at, block_bytes_max)));
+            const int bytes = static_cast<int>(block.size());
+            result = wal->pMethods->xRead(wal, block.data(), bytes, at);
+            if (result == SQLITE_OK) result = wal->pMethods->xWrite(wal, block.data(), bytes, at);
+        }
+        if (result == SQLITE_OK && size > 0) result = wal->pMethods->xSync(wal, SQLITE_SYNC_NORMAL);
+    }
+    sqlite3_exec(connection, "rollback", nullptr, nullptr, nullptr);
+    if (result == SQLITE_OK) return Done{};
+    return Failure{Code::unavailable, fmt::format("write the WAL of sqlite:{} again: {} ({})", sqlite3_db_filename(connection, "main"),
+                                                  sqlite3_errstr(result), result)};
+}
+
 class SqliteStore;
 
 class SqliteSession final : public Session {
@@ -182,6 +210,7 @@ Status SqliteStore::open_owned() {
     sqlite3* db = writer_.get();
     if (auto set = set_pragma(db, "journal_mode=wal", "wal"); !set) return set;
     if (auto set = run(db, "pragma synchronous=full; pragma cache_size=-16384; pragma foreign_keys=off"); !set) return set;
+    if (auto rewritten = rewrite_wal(db); !rewritten) return rewritten;
     if (options_.file_bytes_max > 0) {
         const std::string limit = fmt::format("pragma max_page_count={}", std::max<std::uint64_t>(options_.file_bytes_max / 4096, 16));
         if (auto set = run(db, limit.c_str()); !set) return set;
