@@ -1,0 +1,120 @@
+#include "http/problem.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/assert.hpp"
+
+namespace semel::http {
+namespace {
+
+constexpr std::array<ProblemKind, problems> kinds{{
+    {Problem::request_malformed, 400, false, "request-malformed", "The request can not be read in one way only"},
+    {Problem::key_missing, 400, false, "key-missing", "This operation needs an idempotency key"},
+    {Problem::key_invalid, 400, false, "key-invalid", "The idempotency key is not valid"},
+    {Problem::upgrade_refused, 400, false, "upgrade-refused", "This route takes neither Upgrade nor CONNECT"},
+    {Problem::tenant_missing, 401, false, "tenant-missing", "The request does not say whose key this is"},
+    {Problem::signature_invalid, 401, false, "signature-invalid", "The signature does not fit the request"},
+    {Problem::replay_forbidden, 403, false, "replay-forbidden", "The stored answer may not be shown to this caller"},
+    {Problem::no_route, 404, false, "no-route", "No route serves this request"},
+    {Problem::request_timeout, 408, true, "request-timeout", "The request did not arrive in time"},
+    {Problem::in_progress, 409, true, "in-progress", "A request with this key is still being processed"},
+    {Problem::outcome_unknown, 409, false, "outcome-unknown",
+     "An earlier request with this key was begun and its outcome is not known"},
+    {Problem::outcome_not_retained, 409, false, "outcome-not-retained",
+     "The operation was done and its answer is no longer kept"},
+    {Problem::key_expired, 410, false, "key-expired", "The key is older than keys are remembered"},
+    {Problem::request_too_large, 413, false, "request-too-large", "The request is larger than allowed"},
+    {Problem::key_reused, 422, false, "key-reused", "The key was used before with another request"},
+    {Problem::quota, 429, true, "quota", "Too many operations for this tenant"},
+    {Problem::upstream_unreachable, 502, true, "upstream-unreachable",
+     "The upstream can not be reached; nothing was sent"},
+    {Problem::upstream_failed, 502, false, "upstream-failed", "The upstream did not answer the request it was sent"},
+    {Problem::upstream_timeout, 504, false, "upstream-timeout", "The upstream did not answer in time"},
+    {Problem::store_unavailable, 503, true, "store-unavailable", "The ledger can not be reached; nothing was sent"},
+    {Problem::overloaded, 503, true, "overloaded", "Too much is being done at the moment; nothing was sent"},
+}};
+
+constexpr bool in_order() {
+    for (std::size_t i = 0; i < kinds.size(); ++i)
+        if (static_cast<std::size_t>(kinds[i].problem) != i) return false;
+    return true;
+}
+static_assert(in_order(), "one row per problem, in the order of the enum");
+
+// How many bytes of well-formed UTF-8 beyond ASCII `text` begins with: 2 to 4, or 0 if it is not well-formed.
+std::size_t utf8_sequence(std::string_view text) {
+    const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
+    const unsigned lead = byte(0);
+    const std::size_t size = lead >= 0xc2 && lead <= 0xdf   ? 2
+                             : (lead & 0xf0U) == 0xe0       ? 3
+                             : lead >= 0xf0 && lead <= 0xf4 ? 4
+                                                            : 0;
+    for (std::size_t i = 1; i < size; ++i)
+        if ((byte(i) & 0xc0U) != 0x80) return 0;
+    const unsigned second = byte(1);
+    if ((lead == 0xe0 && second < 0xa0) || (lead == 0xed && second > 0x9f)) return 0;  // overlong, surrogates
+    if ((lead == 0xf0 && second < 0x90) || (lead == 0xf4 && second > 0x8f)) return 0;  // overlong, beyond U+10FFFF
+    return size;
+}
+
+void append_member(std::string& out, std::string_view name, std::string_view value) {
+    out.append(",\"").append(name).append("\":");
+    append_json_string(out, value);
+}
+
+}  // namespace
+
+const ProblemKind& kind(Problem problem) {
+    const auto index = static_cast<std::size_t>(problem);
+    SEMEL_ASSERT(index < kinds.size(), "a problem without a row");
+    return kinds[index];
+}
+
+void append_json_string(std::string& out, std::string_view text) {
+    out.push_back('"');
+    while (!text.empty()) {
+        const char c = text.front();
+        const auto byte = static_cast<unsigned char>(c);
+        std::size_t taken = 1;
+        if (c == '"' || c == '\\') {
+            out.push_back('\\');
+            out.push_back(c);
+        } else if (byte < 0x20 || byte == 0x7f) {
+            fmt::format_to(std::back_inserter(out), "\\u{:04x}", byte);
+        } else if (byte < 0x80) {
+            out.push_back(c);
+        } else if (const std::size_t size = utf8_sequence(text); size > 0) {
+            out.append(text.substr(0, size));
+            taken = size;
+        } else {
+            out.append("\\ufffd");
+        }
+        text.remove_prefix(taken);
+    }
+    out.push_back('"');
+}
+
+ProblemAnswer answer(Problem problem, const ProblemDetails& details) {
+    const ProblemKind& row = kind(problem);
+    ProblemAnswer made;
+    made.status = details.status.value_or(row.status);
+    std::string& body = made.body;
+    body.append("{\"type\":\"").append(problem_type_prefix).append(row.slug).append("\"");
+    append_member(body, "title", row.title);
+    body += fmt::format(",\"status\":{}", made.status);
+    if (!details.detail.empty()) append_member(body, "detail", details.detail);
+    body.append(",\"retryable\":").append(details.retryable.value_or(row.retryable) ? "true" : "false");
+    if (!details.key.empty()) append_member(body, "key", details.key);
+    if (details.outcome_status) body += fmt::format(",\"outcome_status\":{}", *details.outcome_status);
+    body.append("}\n");
+    if (details.retry_after) {
+        const auto seconds = std::chrono::ceil<std::chrono::seconds>(*details.retry_after);
+        made.retry_after = fmt::format("{}", std::max<std::int64_t>(1, seconds.count()));
+    }
+    return made;
+}
+
+}  // namespace semel::http
