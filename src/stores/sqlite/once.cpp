@@ -12,6 +12,7 @@
 #include <exception>
 #include <memory>
 
+#include "base/clock.hpp"
 #include "base/random.hpp"
 #include "ledger/in_transaction.hpp"
 #include "semel/sqlite.hpp"
@@ -20,13 +21,6 @@
 
 namespace semel::sqlite {
 namespace {
-
-Result<TimePoint> clock_of(sqlite3* db) {
-    auto statement = Statement::prepare(db, "select cast((julianday('now') - 2440587.5) * 86400000.0 as integer) * 1000");
-    if (!statement) return statement.failure();
-    if (statement->step() != SQLITE_ROW) return failure_of(db, "read the clock");
-    return time_from_micros(statement->integer(0));
-}
 
 Status check_transaction(sqlite3* db, std::string_view tried) {
     if (db != nullptr && sqlite3_get_autocommit(db) == 0) return Done{};
@@ -109,8 +103,6 @@ Result<TransactionClaim> claim(sqlite3* db, const Operation& operation, const Fi
     if (auto fine = check(operation, options); !fine) return fine.failure();
     auto table = OperationTable::prepare(db);
     if (!table) return or_retry<TransactionClaim>(std::move(table).failure());
-    const auto now = clock_of(db);
-    if (!now) return now.failure();
     // The counter is written first: it takes the write lock before anything is read that a decision rests on.
     const auto token = table->next_token();
     if (!token) return or_retry<TransactionClaim>(token.failure());
@@ -120,9 +112,10 @@ Result<TransactionClaim> claim(sqlite3* db, const Operation& operation, const Fi
     auto stored = table->load(operation.id());
     if (!stored) return or_retry<TransactionClaim>(stored.failure());
     if (auto* failure = std::get_if<Failure>(&stored->found)) return std::move(*failure);
+    const TimePoint now = SystemClock().wall();
     auto& record = std::get<std::optional<Record>>(stored->found);
     if (!record) {
-        if (auto fine = check(operation, options, *now); !fine) return fine.failure();
+        if (auto fine = check(operation, options, now); !fine) return fine.failure();
     }
 
     const Command command = Claim{.operation = operation,
@@ -133,7 +126,7 @@ Result<TransactionClaim> claim(sqlite3* db, const Operation& operation, const Fi
                                   .correlation = options.correlation,
                                   .not_after = never,
                                   .in_transaction = true};
-    Decision decision = decide(std::move(record), command, {*now, *token, Epoch{}});
+    Decision decision = decide(std::move(record), command, {now, *token, Epoch{}});
     if (decision.changed) {
         const Status written = stored->rowid == 0 ? table->insert(*decision.next) : table->update(stored->rowid, *decision.next);
         if (!written) return or_retry<TransactionClaim>(written.failure());
@@ -147,8 +140,6 @@ Result<HolderAnswer> settle(sqlite3* db, const Operation& operation, const Claim
     if (auto fine = check(outcome); !fine) return fine.failure();
     auto table = OperationTable::prepare(db);
     if (!table) return table.failure();
-    const auto now = clock_of(db);
-    if (!now) return now.failure();
     // Takes the write lock, as claim does: what is decided on stays as it is.
     const auto token = table->next_token();
     if (!token) return token.failure();
@@ -159,7 +150,7 @@ Result<HolderAnswer> settle(sqlite3* db, const Operation& operation, const Claim
     if (!stored) return stored.failure();
     if (auto* failure = std::get_if<Failure>(&stored->found)) return std::move(*failure);
     Decision decision = settle_in_transaction(std::get<std::optional<Record>>(std::move(stored->found)), operation.id(), claimed, outcome,
-                                              *here, *now);
+                                              *here, SystemClock().wall());
     if (decision.changed) {
         if (auto written = table->update(stored->rowid, *decision.next); !written) return written.failure();
     }
