@@ -25,7 +25,7 @@ using TransactionId = Attempt;
 /// application that is handed a lease's token need not know more. Ok says that this transaction settles the
 /// operation. Unlike a leased holder's repeat, a record that another transaction has settled is Settled even with an
 /// equal outcome: whatever this transaction wrote beside it would be a second effect (I2).
-Decision settle_in_transaction(std::optional<Record> record, const OperationId& id, const Claimed& claimed, const Outcome& outcome,
-                               const TransactionId& here, TimePoint now);
+Decision settle_in_transaction(std::optional<Record> record, const OperationId& id, const Claimed& claimed,
+                               const Outcome& outcome, const TransactionId& here, TimePoint now);
 
 }  // namespace semel

@@ -21,9 +21,12 @@ namespace {
 // ---- the caller's connection -----------------------------------------------------------------------------------
 
 Status check_transaction(PGconn* connection, std::string_view tried) {
-    const auto invalid = [&](std::string_view why) { return Failure{Code::invalid, fmt::format("{}: {}", tried, why)}; };
+    const auto invalid = [&](std::string_view why) {
+        return Failure{Code::invalid, fmt::format("{}: {}", tried, why)};
+    };
     if (connection == nullptr) return invalid("there is no connection");
-    if (PQpipelineStatus(connection) != PQ_PIPELINE_OFF) return invalid("the connection is in pipeline mode; leave it first");
+    if (PQpipelineStatus(connection) != PQ_PIPELINE_OFF)
+        return invalid("the connection is in pipeline mode; leave it first");
     switch (PQtransactionStatus(connection)) {
         case PQTRANS_INTRANS: return Done{};
         case PQTRANS_IDLE: return invalid("the connection has no transaction open; say BEGIN first");
@@ -47,7 +50,8 @@ Failure failure_of(const PGresult* result, PGconn* connection, std::string_view 
     }
     const std::string message = field(PG_DIAG_MESSAGE_PRIMARY);
     if (state == "3F000" || state == "42883" || state == "42P01")
-        return {Code::invalid, fmt::format("{}: {} ({}); has `semel migrate` been run on this database?", tried, message, state)};
+        return {Code::invalid,
+                fmt::format("{}: {} ({}); has `semel migrate` been run on this database?", tried, message, state)};
     // A standby or a read-only transaction refuses every time.
     const Code code = state.starts_with("25") ? Code::invalid : code_of(state);
     return {code, fmt::format("{}: {} ({})", tried, message, state)};
@@ -78,8 +82,8 @@ public:
             pointers.push_back(value ? value->c_str() : nullptr);
             lengths.push_back(value ? static_cast<int>(value->size()) : 0);
         }
-        PGresult* result = PQexecParams(connection, sql.c_str(), static_cast<int>(values_.size()), types_.data(), pointers.data(),
-                                        lengths.data(), formats_.data(), result_format);
+        PGresult* result = PQexecParams(connection, sql.c_str(), static_cast<int>(values_.size()), types_.data(),
+                                        pointers.data(), lengths.data(), formats_.data(), result_format);
         Rows rows(result);
         const ExecStatusType status = PQresultStatus(result);
         if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK) return failure_of(result, connection, tried);
@@ -132,7 +136,8 @@ Result<TransactionClaim> read_claim(const Rows& rows, const std::string& tried) 
     if (answer == "mismatch") return TransactionClaim{Mismatch{}};
     if (answer == "unknown") return TransactionClaim{Unknown{time_from_micros(integer(5))}};
     if (answer == "expired") return TransactionClaim{Expired{}};
-    return Failure{Code::invalid, fmt::format("{}: the database answered `{}`: its schema is newer than this program", tried, answer)};
+    return Failure{Code::invalid,
+                   fmt::format("{}: the database answered `{}`: its schema is newer than this program", tried, answer)};
 }
 
 /// A contended transaction is an answer here: the caller has to run it again.
@@ -162,7 +167,8 @@ std::string quoted_table(std::string_view table) {
 
 }  // namespace
 
-Result<TransactionClaim> claim(PGconn* connection, const Operation& operation, const Fingerprint& fingerprint, const OnceOptions& options) {
+Result<TransactionClaim> claim(PGconn* connection, const Operation& operation, const Fingerprint& fingerprint,
+                               const OnceOptions& options) {
     const std::string tried = "claim " + operation.text();
     if (auto open = check_transaction(connection, tried); !open) return open.failure();
     if (auto fine = check(operation, options); !fine) return fine.failure();
@@ -181,7 +187,8 @@ Result<TransactionClaim> claim(PGconn* connection, const Operation& operation, c
     return read_claim(*rows, tried);
 }
 
-Result<HolderAnswer> settle(PGconn* connection, const Operation& operation, const Claimed& claimed, const Outcome& outcome) {
+Result<HolderAnswer> settle(PGconn* connection, const Operation& operation, const Claimed& claimed,
+                            const Outcome& outcome) {
     const std::string tried = "settle " + operation.text();
     if (auto open = check_transaction(connection, tried); !open) return open.failure();
     if (auto fine = check(outcome); !fine) return fine.failure();
@@ -191,8 +198,9 @@ Result<HolderAnswer> settle(PGconn* connection, const Operation& operation, cons
     arguments.typed_text(operation.scope.text()).typed_text(operation.key.text());
     arguments.int8(static_cast<std::int64_t>(claimed.token.value)).bytea(attempt).int4(outcome.status);
     arguments.bytea(outcome.kept ? std::optional(outcome.body) : std::nullopt);
-    const auto rows = arguments.run(connection, "select answer, held_status, held_outcome from semel._settle($1, $2, $3, $4, $5, $6)",
-                                    as_binary, tried);
+    const auto rows =
+        arguments.run(connection, "select answer, held_status, held_outcome from semel._settle($1, $2, $3, $4, $5, $6)",
+                      as_binary, tried);
     if (!rows) return rows.failure();
     const std::string_view answer = rows->bytes(0, 0);
     if (answer == "ok") return HolderAnswer{Ok{State::settled, {}, std::nullopt}};
@@ -202,13 +210,15 @@ Result<HolderAnswer> settle(PGconn* connection, const Operation& operation, cons
     return HolderAnswer{Settled{std::move(held)}};
 }
 
-Result<OnceAnswer> once(PGconn* connection, const Operation& operation, const Fingerprint& fingerprint, const Effect& effect,
-                        const OnceOptions& options) {
+Result<OnceAnswer> once(PGconn* connection, const Operation& operation, const Fingerprint& fingerprint,
+                        const Effect& effect, const OnceOptions& options) {
     const std::string tried = "once " + operation.text();
     if (auto open = check_transaction(connection, tried); !open) return open.failure();
     if (auto marked = run(connection, "savepoint semel_once", tried); !marked) return marked.failure();
     // Leaves nothing of claim and effect behind, and the caller's transaction as it was.
-    const auto undo = [&] { return run(connection, "rollback to savepoint semel_once; release savepoint semel_once", tried); };
+    const auto undo = [&] {
+        return run(connection, "rollback to savepoint semel_once; release savepoint semel_once", tried);
+    };
 
     auto claimed = claim(connection, operation, fingerprint, options);
     const auto* mine = claimed ? std::get_if<Claimed>(&*claimed) : nullptr;
@@ -231,18 +241,22 @@ Result<OnceAnswer> once(PGconn* connection, const Operation& operation, const Fi
         case PQTRANS_INTRANS: break;
         case PQTRANS_INERROR:
             if (auto undone = undo(); !undone) return undone.failure();
-            return Failure{Code::unavailable, fmt::format("{}: a statement of the effect failed and it did not throw; claim and effect were "
-                                                          "rolled back",
-                                                          tried)};
+            return Failure{
+                Code::unavailable,
+                fmt::format("{}: a statement of the effect failed and it did not throw; claim and effect were "
+                            "rolled back",
+                            tried)};
         case PQTRANS_IDLE:
-            return Failure{Code::indeterminate, fmt::format("{}: the effect ended the transaction itself: if it committed, the operation is "
-                                                            "done, without its outcome",
-                                                            tried)};
+            return Failure{Code::indeterminate,
+                           fmt::format("{}: the effect ended the transaction itself: if it committed, the operation is "
+                                       "done, without its outcome",
+                                       tried)};
         case PQTRANS_ACTIVE:
         case PQTRANS_UNKNOWN:
-            return Failure{Code::unavailable, fmt::format("{}: the effect left the connection lost or busy: close it, so that the server "
-                                                          "rolls the transaction back",
-                                                          tried)};
+            return Failure{Code::unavailable,
+                           fmt::format("{}: the effect left the connection lost or busy: close it, so that the server "
+                                       "rolls the transaction back",
+                                       tried)};
     }
     auto settled = settle(connection, operation, *mine, outcome);
     if (!settled) {
@@ -252,20 +266,23 @@ Result<OnceAnswer> once(PGconn* connection, const Operation& operation, const Fi
     if (!std::holds_alternative<Ok>(*settled)) {
         // Without our savepoint this is another transaction than the one that claimed.
         if (auto undone = undo(); !undone)
-            return Failure{Code::indeterminate, fmt::format("{}: the effect ended the transaction itself and began another: if it committed, "
-                                                            "the operation is done, without its outcome",
-                                                            tried)};
+            return Failure{
+                Code::indeterminate,
+                fmt::format("{}: the effect ended the transaction itself and began another: if it committed, "
+                            "the operation is done, without its outcome",
+                            tried)};
         return Failure{Code::invalid, fmt::format("{}: the effect removed or settled its own operation", tried)};
     }
     if (auto released = run(connection, "release savepoint semel_once", tried); !released) return released.failure();
     return OnceAnswer{Applied{std::move(outcome)}};
 }
 
-Result<CreatedRow> create_once(PGconn* connection, const std::string& table, std::span<const Column> unique, std::span<const Column> rest,
-                               std::span<const std::string> returning) {
+Result<CreatedRow> create_once(PGconn* connection, const std::string& table, std::span<const Column> unique,
+                               std::span<const Column> rest, std::span<const std::string> returning) {
     const std::string tried = "create_once on " + table;
     if (auto open = check_transaction(connection, tried); !open) return open.failure();
-    if (unique.empty()) return Failure{Code::invalid, fmt::format("{}: name the columns that make the row unique", tried)};
+    if (unique.empty())
+        return Failure{Code::invalid, fmt::format("{}: name the columns that make the row unique", tried)};
     std::string names;
     std::string marks;
     std::string targets;
@@ -287,8 +304,10 @@ Result<CreatedRow> create_once(PGconn* connection, const std::string& table, std
         targets += (i == 0 ? "" : ", ") + quoted(unique[i].name);
         // Not `is not distinct from`, which no index serves.
         where += (i == 0 ? "" : " and ") + quoted(unique[i].name);
-        if (unique[i].value) where += fmt::format(" = ${}", ++identity_count);
-        else where += " is null";
+        if (unique[i].value)
+            where += fmt::format(" = ${}", ++identity_count);
+        else
+            where += " is null";
         if (unique[i].value) identity.text(unique[i].value);
     }
     for (const std::string& column : returning) wanted += (wanted.empty() ? "" : ", ") + quoted(column);
@@ -296,11 +315,12 @@ Result<CreatedRow> create_once(PGconn* connection, const std::string& table, std
 
     const auto read = [&](const Rows& rows, bool created) {
         CreatedRow row{created, {}};
-        for (std::size_t i = 0; i < returning.size(); ++i) row.row.push_back(rows.optional_bytes(0, static_cast<int>(i)));
+        for (std::size_t i = 0; i < returning.size(); ++i)
+            row.row.push_back(rows.optional_bytes(0, static_cast<int>(i)));
         return row;
     };
-    const std::string insert = fmt::format("insert into {} ({}) values ({}) on conflict ({}) do nothing returning {}", quoted_table(table),
-                                           names, marks, targets, wanted);
+    const std::string insert = fmt::format("insert into {} ({}) values ({}) on conflict ({}) do nothing returning {}",
+                                           quoted_table(table), names, marks, targets, wanted);
     const std::string select = fmt::format("select {} from {} where {}", wanted, quoted_table(table), where);
     // The row that the insert met may be deleted before it is read: then the insert has its way.
     constexpr int tries_max = 3;
@@ -312,7 +332,8 @@ Result<CreatedRow> create_once(PGconn* connection, const std::string& table, std
         if (!existing) return existing.failure();
         if (existing->count() > 0) return read(*existing, false);
     }
-    return Failure{Code::contended, fmt::format("{}: neither inserted nor found: is somebody deleting the row?", tried)};
+    return Failure{Code::contended,
+                   fmt::format("{}: neither inserted nor found: is somebody deleting the row?", tried)};
 }
 
 Result<AppliedIf> apply_if(PGconn* connection, const std::string& table, const Column& id, const std::string& column,
