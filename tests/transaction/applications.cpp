@@ -65,19 +65,24 @@ public:
                             const OnceOptions& options) override {
         return sqlite::once(db_, operation, fingerprint, effect, options);
     }
-    Result<TransactionClaim> claim(const Operation& operation, const Fingerprint& fingerprint, const OnceOptions& options) override {
+    Result<TransactionClaim> claim(const Operation& operation, const Fingerprint& fingerprint,
+                                   const OnceOptions& options) override {
         return sqlite::claim(db_, operation, fingerprint, options);
     }
     Result<HolderAnswer> settle(const Operation& operation, const Claimed& claimed, const Outcome& outcome) override {
         return sqlite::settle(db_, operation, claimed, outcome);
     }
-    Result<CreatedRow> create_once(const std::string& table, const std::vector<TestColumn>& unique, const std::vector<TestColumn>& rest,
+    Result<CreatedRow> create_once(const std::string& table, const std::vector<TestColumn>& unique,
+                                   const std::vector<TestColumn>& rest,
                                    const std::vector<std::string>& returning) override {
-        return sqlite::create_once(db_, table, as_columns<sqlite::Column>(unique), as_columns<sqlite::Column>(rest), returning);
+        return sqlite::create_once(db_, table, as_columns<sqlite::Column>(unique), as_columns<sqlite::Column>(rest),
+                                   returning);
     }
-    Result<AppliedIf> apply_if(const std::string& table, const TestColumn& id, const std::string& column, const std::string& expected,
-                               const std::string& next, const std::vector<TestColumn>& also) override {
-        return sqlite::apply_if(db_, table, {id.name, id.value}, column, expected, next, as_columns<sqlite::Column>(also));
+    Result<AppliedIf> apply_if(const std::string& table, const TestColumn& id, const std::string& column,
+                               const std::string& expected, const std::string& next,
+                               const std::vector<TestColumn>& also) override {
+        return sqlite::apply_if(db_, table, {id.name, id.value}, column, expected, next,
+                                as_columns<sqlite::Column>(also));
     }
 
 private:
@@ -91,14 +96,15 @@ public:
     Store& store() override { return *store_; }
     std::string stored(const OperationId& id, const std::string& column) override {
         const bool number = column == "token" || column == "due" || column == "state";
-        return client_.value("select " + (number ? column : "lower(hex(" + column + "))") + " from semel_operation where op = x'" +
-                             to_hex(id.bytes) + "'");
+        return client_.value("select " + (number ? column : "lower(hex(" + column + "))") +
+                             " from semel_operation where op = x'" + to_hex(id.bytes) + "'");
     }
     void store_column(const OperationId& id, const std::string& column, const std::string& value) override {
         const bool number = column == "token" || column == "due" || column == "state";
         const bool text = column == "scope" || column == "key";
         const std::string literal = number ? value : text ? "cast(x'" + value + "' as text)" : "x'" + value + "'";
-        client_.run("update semel_operation set " + column + " = " + literal + " where op = x'" + to_hex(id.bytes) + "'");
+        client_.run("update semel_operation set " + column + " = " + literal + " where op = x'" + to_hex(id.bytes) +
+                    "'");
     }
 
 private:
@@ -112,7 +118,8 @@ private:
 
 class PostgresClient final : public Client {
 public:
-    PostgresClient(const std::string& uri, std::string isolation) : connection_(uri), isolation_(std::move(isolation)) {}
+    PostgresClient(const std::string& uri, std::string isolation)
+        : connection_(uri), isolation_(std::move(isolation)) {}
 
     void begin() override { run("begin isolation level " + isolation_); }
     bool commit() override {
@@ -133,20 +140,24 @@ public:
                             const OnceOptions& options) override {
         return postgres::once(connection_.raw(), operation, fingerprint, effect, options);
     }
-    Result<TransactionClaim> claim(const Operation& operation, const Fingerprint& fingerprint, const OnceOptions& options) override {
+    Result<TransactionClaim> claim(const Operation& operation, const Fingerprint& fingerprint,
+                                   const OnceOptions& options) override {
         return postgres::claim(connection_.raw(), operation, fingerprint, options);
     }
     Result<HolderAnswer> settle(const Operation& operation, const Claimed& claimed, const Outcome& outcome) override {
         return postgres::settle(connection_.raw(), operation, claimed, outcome);
     }
-    Result<CreatedRow> create_once(const std::string& table, const std::vector<TestColumn>& unique, const std::vector<TestColumn>& rest,
+    Result<CreatedRow> create_once(const std::string& table, const std::vector<TestColumn>& unique,
+                                   const std::vector<TestColumn>& rest,
                                    const std::vector<std::string>& returning) override {
-        return postgres::create_once(connection_.raw(), table, as_columns<postgres::Column>(unique), as_columns<postgres::Column>(rest),
-                                     returning);
+        return postgres::create_once(connection_.raw(), table, as_columns<postgres::Column>(unique),
+                                     as_columns<postgres::Column>(rest), returning);
     }
-    Result<AppliedIf> apply_if(const std::string& table, const TestColumn& id, const std::string& column, const std::string& expected,
-                               const std::string& next, const std::vector<TestColumn>& also) override {
-        return postgres::apply_if(connection_.raw(), table, {id.name, id.value}, column, expected, next, as_columns<postgres::Column>(also));
+    Result<AppliedIf> apply_if(const std::string& table, const TestColumn& id, const std::string& column,
+                               const std::string& expected, const std::string& next,
+                               const std::vector<TestColumn>& also) override {
+        return postgres::apply_if(connection_.raw(), table, {id.name, id.value}, column, expected, next,
+                                  as_columns<postgres::Column>(also));
     }
 
 private:
@@ -164,13 +175,17 @@ public:
     }
     Store& store() override { return *store_; }
     std::string stored(const OperationId& id, const std::string& column) override {
-        return connection_.value("select " + read(column) + " from semel.operation where op = '" + to_hex(id.bytes) + "'");
+        return connection_.value("select " + read(column) + " from semel.operation where op = '" + to_hex(id.bytes) +
+                                 "'");
     }
     void store_column(const OperationId& id, const std::string& column, const std::string& value) override {
         const bool number = column == "token" || column == "due" || column == "state";
         const bool text = column == "scope" || column == "key";
         const std::string bytes = "decode('" + value + "', 'hex')";
-        connection_.run("update semel.operation set " + column + " = " + (number ? value : text ? "convert_from(" + bytes + ", 'UTF8')" : bytes) +
+        connection_.run("update semel.operation set " + column + " = " +
+                        (number ? value
+                         : text ? "convert_from(" + bytes + ", 'UTF8')"
+                                : bytes) +
                         " where op = '" + to_hex(id.bytes) + "'");
     }
 

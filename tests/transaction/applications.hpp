@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <ostream>
 #include <span>
 #include <string>
 #include <vector>
@@ -36,7 +37,8 @@ public:
                                            const OnceOptions& options = {}) = 0;
     virtual Result<HolderAnswer> settle(const Operation& operation, const Claimed& claimed, const Outcome& outcome) = 0;
     virtual Result<CreatedRow> create_once(const std::string& table, const std::vector<TestColumn>& unique,
-                                           const std::vector<TestColumn>& rest, const std::vector<std::string>& returning) = 0;
+                                           const std::vector<TestColumn>& rest,
+                                           const std::vector<std::string>& returning) = 0;
     virtual Result<AppliedIf> apply_if(const std::string& table, const TestColumn& id, const std::string& column,
                                        const std::string& expected, const std::string& next,
                                        const std::vector<TestColumn>& also = {}) = 0;
@@ -59,6 +61,7 @@ struct Mode {
     std::string name;
     std::function<std::unique_ptr<Application>()> make;
 };
+inline void PrintTo(const Mode& mode, std::ostream* out) { *out << mode.name; }
 
 /// sqlite; postgres at READ COMMITTED, REPEATABLE READ and SERIALIZABLE; postgres behind PgBouncer.
 const std::vector<Mode>& all_modes();

@@ -40,7 +40,8 @@ protected:
                                const std::string& body = "body", const OnceOptions& options = {}) {
         while (true) {
             client.begin();
-            auto answer = client.once(operation, fingerprint(body), writes(client, operation.key.text(), outcome), options);
+            auto answer =
+                client.once(operation, fingerprint(body), writes(client, operation.key.text(), outcome), options);
             if (!answer) {
                 client.rollback();
                 throw std::runtime_error(answer.failure().message);
@@ -52,7 +53,8 @@ protected:
             if (client.commit()) return std::move(*answer);
         }
     }
-    Result<OnceAnswer> try_once(const Operation& operation, const std::string& body = "body", const OnceOptions& options = {}) {
+    Result<OnceAnswer> try_once(const Operation& operation, const std::string& body = "body",
+                                const OnceOptions& options = {}) {
         client->begin();
         auto answer = client->once(operation, fingerprint(body), writes(*client, operation.key.text()), options);
         client->rollback();
@@ -95,7 +97,8 @@ TEST_P(Once, TheFirstRunsAndEveryRepeatReplays) {
 TEST_P(Once, AnOutcomeIsReplayedByteForByte) {
     std::string all_bytes;
     for (int byte = 0; byte < 256; ++byte) all_bytes.push_back(static_cast<char>(byte));
-    const Outcome outcomes[] = {{0, "", true}, {-7, all_bytes, true}, Outcome::tombstone(204), {2147483647, std::string(300'000, 'x'), true}};
+    const Outcome outcomes[] = {
+        {0, "", true}, {-7, all_bytes, true}, Outcome::tombstone(204), {2147483647, std::string(300'000, 'x'), true}};
     for (std::size_t i = 0; i < std::size(outcomes); ++i) {
         const Operation each = operation("k" + std::to_string(i));
         EXPECT_EQ(transact(*client, each, outcomes[i]), OnceAnswer{Applied{outcomes[i]}});
@@ -122,7 +125,8 @@ TEST_P(Once, AnEffectThatThrowsLeavesNothingAndTheTransactionGoesOn) {
         throw std::domain_error("card declined");
     };
     EXPECT_THROW((void)client->once(operation("k1"), fingerprint("body"), fails), std::domain_error);
-    EXPECT_EQ(client->once(operation("k2"), fingerprint("body"), writes(*client, "k2")).value(), OnceAnswer{Applied{created}});
+    EXPECT_EQ(client->once(operation("k2"), fingerprint("body"), writes(*client, "k2")).value(),
+              OnceAnswer{Applied{created}});
     client->run("insert into effect values ('after')");
     ASSERT_TRUE(client->commit());
     EXPECT_EQ(effects("k1"), "0");
@@ -157,7 +161,8 @@ TEST_P(Once, OneInsideAnotherSharesItsFate) {
         if (fail) {
             EXPECT_THROW((void)client->once(operation("outer"), fingerprint("body"), outer), std::runtime_error);
         } else {
-            EXPECT_EQ(client->once(operation("outer"), fingerprint("body"), outer).value(), OnceAnswer{Applied{created}});
+            EXPECT_EQ(client->once(operation("outer"), fingerprint("body"), outer).value(),
+                      OnceAnswer{Applied{created}});
         }
         ASSERT_TRUE(client->commit());
     };
@@ -268,7 +273,8 @@ TEST_P(Once, AKeyFromTheFutureIsRefused) {
 }
 
 TEST_P(Once, TheOptionsAreKept) {
-    const OnceOptions options{.retention = {.identity = 48h, .response = 7min}, .key_time = time_from_micros(1'900'000'000'000'000),
+    const OnceOptions options{.retention = {.identity = 48h, .response = 7min},
+                              .key_time = time_from_micros(1'900'000'000'000'000),
                               .correlation = "order-7"};
     client->begin();
     OnceOptions possible = options;
@@ -292,7 +298,8 @@ TEST_P(Once, TheTwoHalvesMakeAWhole) {
     client->begin();
     const Claimed mine = claim_in_transaction(operation("k1"));
     client->run("insert into effect values ('k1')");
-    EXPECT_EQ(std::get<Replay>(client->claim(operation("k1"), fingerprint("body")).value()).outcome, Outcome::tombstone(0));
+    EXPECT_EQ(std::get<Replay>(client->claim(operation("k1"), fingerprint("body")).value()).outcome,
+              Outcome::tombstone(0));
     EXPECT_TRUE(std::holds_alternative<Ok>(client->settle(operation("k1"), mine, created).value()));
     // Said twice it is the same; another outcome is not taken.
     EXPECT_TRUE(std::holds_alternative<Ok>(client->settle(operation("k1"), mine, created).value()));
@@ -393,11 +400,11 @@ TEST_P(Once, ALeaseThatRanOutIsUnknownAndTheHolderMayStillSettle) {
     Claim leased = claim("k1");
     leased.policy.lease = 1us;
     const Claimed granted = as<Claimed>(by_lease(leased));
-    // SQLite's own clock, which a transaction reads, has milliseconds only.
     while (application->store().now().value() <= granted.lease_until + 2ms) std::this_thread::yield();
     EXPECT_EQ(transact(*client, operation("k1")), OnceAnswer{Unknown{granted.lease_until}});
     client->begin();
-    EXPECT_EQ(client->claim(operation("k1"), fingerprint("body")).value(), TransactionClaim{Unknown{granted.lease_until}});
+    EXPECT_EQ(client->claim(operation("k1"), fingerprint("body")).value(),
+              TransactionClaim{Unknown{granted.lease_until}});
     ASSERT_TRUE(client->commit());
     EXPECT_EQ(find(operation("k1"))->state, State::unknown);
     EXPECT_TRUE(is<Ok>(by_lease(Settle{holder(leased, granted), created, true})));
@@ -513,15 +520,16 @@ TEST_P(Once, ARecordIsTheOneThatTheRulesMake) {
         std::string name;
         OnceOptions options;
         Outcome outcome;
-    } rows[] = {{"plain", {}, created},
-                {"no body", {}, Outcome::tombstone(204)},
-                {"status 0", {}, {0, "x", true}},
-                {"negative status", {}, {-1, "", true}},
-                {"finite", {.retention = {.identity = 1h, .response = 1us}, .correlation = "c"}, created},
-                {"for ever", {.retention = {.identity = {}, .response = {}}}, created},
-                {"body as long", {.retention = {.identity = 30min, .response = 24h}}, created},
-                {"key time", {.retention = {.identity = 240h}, .key_time = application->store().now().value() - 48h}, created},
-                {"long", {.correlation = std::string(255, 'c')}, created}};
+    } rows[] = {
+        {"plain", {}, created},
+        {"no body", {}, Outcome::tombstone(204)},
+        {"status 0", {}, {0, "x", true}},
+        {"negative status", {}, {-1, "", true}},
+        {"finite", {.retention = {.identity = 1h, .response = 1us}, .correlation = "c"}, created},
+        {"for ever", {.retention = {.identity = {}, .response = {}}}, created},
+        {"body as long", {.retention = {.identity = 30min, .response = 24h}}, created},
+        {"key time", {.retention = {.identity = 240h}, .key_time = application->store().now().value() - 48h}, created},
+        {"long", {.correlation = std::string(255, 'c')}, created}};
     for (const auto& row : rows) {
         for (const bool settles : {true, false}) {
             const Operation each = operation(row.name + (settles ? "" : " unfilled"), "acme/POST /v1/charges#7");
@@ -543,7 +551,9 @@ TEST_P(Once, ARecordIsTheOneThatTheRulesMake) {
                                 .not_after = never,
                                 .in_transaction = true};
             Decision expected = decide(std::nullopt, command, {found.created, found.token, Epoch{}});
-            if (settles) expected = decide(expected.next, Settle{{each.id(), found.token, found.attempt}, row.outcome, true}, {});
+            if (settles)
+                expected =
+                    decide(expected.next, Settle{{each.id(), found.token, found.attempt}, row.outcome, true}, {});
             EXPECT_EQ(found, *expected.next) << row.name;
             expect_canonical(*application, found);
         }
@@ -556,11 +566,11 @@ TEST_P(Once, EveryStepIsTheOneThatTheRulesTake) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(seed);
     const auto below = [&](unsigned bound) { return random() % bound; };
-    constexpr int steps = 150;
+    constexpr int steps = 200;
     std::vector<std::pair<Operation, Claimed>> granted;
     int changes = 0;
     for (int step = 0; step < steps; ++step) {
-        const Operation each = operation("k" + std::to_string(below(12)));
+        const Operation each = operation("k" + std::to_string(below(40)));
         const std::string body = below(8) == 0 ? "other" : "body";
         std::optional<Claimed> known;
         for (const auto& [whose, token] : granted)
@@ -571,10 +581,14 @@ TEST_P(Once, EveryStepIsTheOneThatTheRulesTake) {
         switch (below(5)) {
             case 0: {
                 Claim leased = claim(each.key.text(), body);
-                leased.policy = {.on_unknown = below(2) == 0 ? OnUnknown::joined : OnUnknown::refuse, .lease = below(2) == 0 ? Duration{1} : 30s};
+                leased.policy = {.on_unknown = below(2) == 0 ? OnUnknown::joined : OnUnknown::refuse,
+                                 .lease = below(2) == 0 ? Duration{1} : 30s};
                 leased.correlation = std::string(below(3) * 100, 'c');
-                if (below(3) == 0) leased.policy.retention = {.identity = 1h, .response = below(2) == 0 ? std::optional<Duration>(1min) : std::nullopt};
-                if (const Claimed* mine = std::get_if<Claimed>(&(answer = by_lease(leased)))) granted.emplace_back(each, *mine);
+                if (below(3) == 0)
+                    leased.policy.retention = {
+                        .identity = 1h, .response = below(2) == 0 ? std::optional<Duration>(1min) : std::nullopt};
+                if (const Claimed* mine = std::get_if<Claimed>(&(answer = by_lease(leased))))
+                    granted.emplace_back(each, *mine);
                 continue;
             }
             case 1:
@@ -582,7 +596,9 @@ TEST_P(Once, EveryStepIsTheOneThatTheRulesTake) {
                 switch (below(3)) {
                     case 0: by_lease(Abandon{{each.id(), known->token, known->attempt}}); break;
                     case 1: by_lease(Release{{each.id(), known->token, known->attempt}}); break;
-                    default: by_lease(SaveCheckpoint{{each.id(), known->token, known->attempt}, {"step", std::string(below(300), 'v')}});
+                    default:
+                        by_lease(SaveCheckpoint{{each.id(), known->token, known->attempt},
+                                                {"step", std::string(below(300), 'v')}});
                 }
                 continue;
             case 2: {
@@ -699,7 +715,8 @@ TEST_P(Once, I1OfTwentyCallersAtOnceExactlyOneRuns) {
     std::atomic<int> applied = 0;
     std::vector<OnceAnswer> answers(callers);
     together(*application, callers, [&](Client& mine, int number) {
-        answers[static_cast<std::size_t>(number)] = transact(mine, operation("k1"), {200, "from " + std::to_string(number), true});
+        answers[static_cast<std::size_t>(number)] =
+            transact(mine, operation("k1"), {200, "from " + std::to_string(number), true});
     });
     EXPECT_EQ(effects(), "1");
     const Outcome outcome = find(operation("k1"))->outcome;
@@ -731,7 +748,8 @@ TEST_P(Once, I1CallersThatTakeSeveralKeysInAnyOrderRunEachOnce) {
                 if (again) break;
                 ran += std::holds_alternative<Applied>(*answer) ? 1 : 0;
             }
-            if (again) mine.rollback();
+            if (again)
+                mine.rollback();
             else if (mine.commit()) {
                 applied += ran;
                 return;
@@ -786,21 +804,24 @@ TEST_P(Once, AKilledProcessLeavesNothing) {
 // ---- natural idempotency ---------------------------------------------------------------------------------------
 
 TEST_P(Once, CreateOnceReturnsTheRowThatWasThereFirst) {
-    client->run("create table payment (\"order\" text, part integer, amount integer, note text, unique (\"order\", part))");
+    client->run(
+        "create table payment (\"order\" text, part integer, amount integer, note text, unique (\"order\", part))");
     client->begin();
-    const auto first = client->create_once("payment", {{"order", "o'1"}, {"part", "1"}}, {{"amount", "100"}, {"note", std::nullopt}},
-                                           {"amount", "note", "order"});
+    const auto first = client->create_once("payment", {{"order", "o'1"}, {"part", "1"}},
+                                           {{"amount", "100"}, {"note", std::nullopt}}, {"amount", "note", "order"});
     ASSERT_TRUE(first.ok()) << first.failure().message;
     EXPECT_TRUE(first->created);
     EXPECT_EQ(first->row, (std::vector<std::optional<std::string>>{"100", std::nullopt, "o'1"}));
     ASSERT_TRUE(client->commit());
 
     client->begin();
-    const auto second = client->create_once("payment", {{"order", "o'1"}, {"part", "1"}}, {{"amount", "999"}, {"note", "x"}}, {"amount", "note"});
+    const auto second = client->create_once("payment", {{"order", "o'1"}, {"part", "1"}},
+                                            {{"amount", "999"}, {"note", "x"}}, {"amount", "note"});
     ASSERT_TRUE(second.ok()) << second.failure().message;
     EXPECT_FALSE(second->created);
     EXPECT_EQ(second->row, (std::vector<std::optional<std::string>>{"100", std::nullopt}));
-    EXPECT_TRUE(client->create_once("payment", {{"order", "o'1"}, {"part", "2"}}, {{"amount", "5"}}, {}).value().created);
+    EXPECT_TRUE(
+        client->create_once("payment", {{"order", "o'1"}, {"part", "2"}}, {{"amount", "5"}}, {}).value().created);
     const auto nothing = client->create_once("payment", {}, {{"amount", "5"}}, {});
     ASSERT_FALSE(nothing.ok());
     EXPECT_EQ(nothing.failure().code, Code::invalid);
@@ -815,7 +836,8 @@ TEST_P(Once, CreateOnceByTwentyCallersMakesOneRow) {
     together(*application, callers, [&](Client& mine, int number) {
         while (true) {
             mine.begin();
-            const auto row = mine.create_once("payment", {{"id", "p1"}}, {{"by_whom", std::to_string(number)}}, {"by_whom"});
+            const auto row =
+                mine.create_once("payment", {{"id", "p1"}}, {{"by_whom", std::to_string(number)}}, {"by_whom"});
             if (!row) {
                 ASSERT_EQ(row.failure().code, Code::contended) << row.failure().message;
                 mine.rollback();
@@ -836,11 +858,14 @@ TEST_P(Once, ApplyIfTellsAppliedFromAlreadyAppliedFromConflict) {
     client->run("insert into shipment values ('s1', 'packed', 1, null)");
     client->begin();
     const TestColumn s1{"id", "s1"};
-    EXPECT_EQ(client->apply_if("shipment", s1, "state", "packed", "sent", {{"note", "by 'rail'"}}).value(), AppliedIf::applied);
-    EXPECT_EQ(client->apply_if("shipment", s1, "state", "packed", "sent", {{"note", "by air"}}).value(), AppliedIf::already_applied);
+    EXPECT_EQ(client->apply_if("shipment", s1, "state", "packed", "sent", {{"note", "by 'rail'"}}).value(),
+              AppliedIf::applied);
+    EXPECT_EQ(client->apply_if("shipment", s1, "state", "packed", "sent", {{"note", "by air"}}).value(),
+              AppliedIf::already_applied);
     EXPECT_EQ(client->apply_if("shipment", s1, "state", "packed", "lost").value(), AppliedIf::conflict);
     EXPECT_EQ(client->apply_if("shipment", {"id", "s2"}, "state", "packed", "sent").value(), AppliedIf::missing);
-    EXPECT_EQ(client->apply_if("shipment", {"id", std::nullopt}, "state", "packed", "sent").value(), AppliedIf::missing);
+    EXPECT_EQ(client->apply_if("shipment", {"id", std::nullopt}, "state", "packed", "sent").value(),
+              AppliedIf::missing);
     EXPECT_EQ(client->apply_if("shipment", s1, "version", "1", "2").value(), AppliedIf::applied);
     EXPECT_EQ(client->apply_if("shipment", s1, "version", "1", "2").value(), AppliedIf::already_applied);
     ASSERT_TRUE(client->commit());

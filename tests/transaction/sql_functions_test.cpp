@@ -32,11 +32,13 @@ protected:
     std::optional<std::string> of(const char* sql, const std::vector<std::string>& arguments, Error* failed = nullptr) {
         std::vector<const char*> values;
         for (const std::string& argument : arguments) values.push_back(argument.c_str());
-        PGresult* result = PQexecParams(sql_.raw(), sql, static_cast<int>(values.size()), nullptr, values.data(), nullptr, nullptr, 0);
+        PGresult* result =
+            PQexecParams(sql_.raw(), sql, static_cast<int>(values.size()), nullptr, values.data(), nullptr, nullptr, 0);
         std::optional<std::string> found;
         if (PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) == 1) found = PQgetvalue(result, 0, 0);
         if (!found && failed != nullptr)
-            *failed = {PQresultErrorField(result, PG_DIAG_SQLSTATE), PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY)};
+            *failed = {PQresultErrorField(result, PG_DIAG_SQLSTATE),
+                       PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY)};
         PQclear(result);
         return found;
     }
@@ -56,13 +58,14 @@ protected:
 
 TEST_F(SqlFunctions, ReadScopesAndKeysExactlyAsTheLibraryDoes) {
     const std::string longest(255, 'x');
-    const std::string scopes[] = {"orders", "acme/orders", "acme/orders#2", "orders#4294967295", "acme/v1/orders", "/v1/orders", "//orders",
-                                  "acme//#1", "a:b@c/POST /v1 {id}", "/orders", "acme/orders#0", longest + "/" + longest + "#10",
-                                  // refused
-                                  "", "/", "acme/", "#1", "orders#", "orders#x", "orders#-1", "orders#+1", "orders#01", "orders#4294967296",
-                                  "orders#99999999999999999999", "orders#1#2", "orders# 1", "orders#1\n", "ac me/orders", "orders\n", "a\x7f/b",
-                                  "\xc3\xa9/orders", "acme/\xc3\xa9", "quote\"\\/\n", longest + "x/orders", "acme/" + longest + "x",
-                                  longest + longest};
+    const std::string scopes[] = {
+        "orders", "acme/orders", "acme/orders#2", "orders#4294967295", "acme/v1/orders", "/v1/orders", "//orders",
+        "acme//#1", "a:b@c/POST /v1 {id}", "/orders", "acme/orders#0", longest + "/" + longest + "#10",
+        // refused
+        "", "/", "acme/", "#1", "orders#", "orders#x", "orders#-1", "orders#+1", "orders#01", "orders#4294967296",
+        "orders#99999999999999999999", "orders#1#2", "orders# 1", "orders#1\n", "ac me/orders", "orders\n", "a\x7f/b",
+        "\xc3\xa9/orders", "acme/\xc3\xa9", "quote\"\\/\n", longest + "x/orders", "acme/" + longest + "x",
+        longest + longest};
     const std::string keys[] = {"k1", " ", "a \"b\" \\", "8e03978e-40d5-43e8-bc93-6894a57f9324", longest,
                                 // refused
                                 "", longest + "x", "a\nb", "a\x7f", "\xc3\xa9", "tab\t"};
@@ -72,7 +75,8 @@ TEST_F(SqlFunctions, ReadScopesAndKeysExactlyAsTheLibraryDoes) {
         Error failed;
         const auto id = of("select replace(semel.operation_id($1, $2)::text, '-', '')", {scope, key}, &failed);
         if (read_scope && read_key) {
-            EXPECT_EQ(id, to_hex(Operation{*read_scope, *read_key}.id().bytes)) << scope << " " << key << failed.message;
+            EXPECT_EQ(id, to_hex(Operation{*read_scope, *read_key}.id().bytes))
+                << scope << " " << key << failed.message;
             EXPECT_EQ(of("select (semel._operation($1, $2)).written", {scope, key}), read_scope->text());
             return;
         }
@@ -88,27 +92,34 @@ TEST_F(SqlFunctions, ReadScopesAndKeysExactlyAsTheLibraryDoes) {
 
 TEST_F(SqlFunctions, HaveTheIdsOfTheFormatPage) {
     EXPECT_EQ(value("select semel.operation_id('orders', 'k1')"), "df11488e-de97-22d6-db44-9b774a8f88ab");
-    EXPECT_EQ(value(R"(select semel.operation_id('acme/POST /v1/charges#4294967295', 'a "b" \'))"), "cf7921ad-4232-588c-a305-b76ff6e2f721");
+    EXPECT_EQ(value(R"(select semel.operation_id('acme/POST /v1/charges#4294967295', 'a "b" \'))"),
+              "cf7921ad-4232-588c-a305-b76ff6e2f721");
 }
 
 TEST_F(SqlFunctions, MakeTheFingerprintsOfTheLibrary) {
-    for (const std::string& body : {std::string(), std::string("100 EUR to bob"), std::string("caf\xc3\xa9"), std::string(100'000, 'x')}) {
+    for (const std::string& body :
+         {std::string(), std::string("100 EUR to bob"), std::string("caf\xc3\xa9"), std::string(100'000, 'x')}) {
         const std::string expected = to_hex(fingerprint_of_bytes(body).bytes);
         EXPECT_EQ(of("select encode(semel.fingerprint($1::text), 'hex')", {body}), expected);
         EXPECT_EQ(of("select encode(semel.fingerprint(decode($1, 'hex')), 'hex')", {to_hex(body)}), expected);
     }
     // A literal, or a parameter whose type the client leaves open, is text.
     EXPECT_EQ(value("select semel.fingerprint('100')"), value("select semel.fingerprint(text '100')"));
-    EXPECT_EQ(value("select semel.fingerprint(jsonb '{\"a\": 1, \"b\": 2}')"), value("select semel.fingerprint(jsonb '{\"b\":2,   \"a\":1}')"));
-    EXPECT_NE(value("select semel.fingerprint(jsonb '{\"a\": 1}')"), value("select semel.fingerprint(jsonb '{\"a\": 2}')"));
+    EXPECT_EQ(value("select semel.fingerprint(jsonb '{\"a\": 1, \"b\": 2}')"),
+              value("select semel.fingerprint(jsonb '{\"b\":2,   \"a\":1}')"));
+    EXPECT_NE(value("select semel.fingerprint(jsonb '{\"a\": 1}')"),
+              value("select semel.fingerprint(jsonb '{\"a\": 2}')"));
 }
 
 TEST_F(SqlFunctions, TellTheTimeInsideAKey) {
-    for (const std::string key : {"018bcfe5-687b-7000-8000-000000000000", "018BCFE5-687B-7FFF-BFFF-FFFFFFFFFFFF", "00000000-0000-7000-8000-000000000000",
-                                  "ffffffff-ffff-7000-8000-000000000000", "018bcfe5-687b-4000-8000-000000000000", "018bcfe5-687b-7000-c000-000000000000",
+    for (const std::string key : {"018bcfe5-687b-7000-8000-000000000000", "018BCFE5-687B-7FFF-BFFF-FFFFFFFFFFFF",
+                                  "00000000-0000-7000-8000-000000000000", "ffffffff-ffff-7000-8000-000000000000",
+                                  "018bcfe5-687b-4000-8000-000000000000", "018bcfe5-687b-7000-c000-000000000000",
                                   "order-7", "018bcfe5-687b-7000-8000-00000000000"}) {
         const auto time = Key::parse(key).value().time();
-        EXPECT_EQ(of("select coalesce(semel._key_time($1)::text, '')", {key}), time ? std::to_string(micros(*time)) : "") << key;
+        EXPECT_EQ(of("select coalesce(semel._key_time($1)::text, '')", {key}),
+                  time ? std::to_string(micros(*time)) : "")
+            << key;
     }
 }
 
@@ -118,10 +129,12 @@ constexpr const char* claim_k1 = "select answer from semel.claim('acme/payments'
 
 TEST_F(SqlFunctions, ClaimAndSettleInOneTransactionAndReplayInAnother) {
     sql_.run("begin");
-    const std::string token = value("select token from semel.claim('acme/payments', 'k1', semel.fingerprint('body'), correlation => 'order-7')");
+    const std::string token = value(
+        "select token from semel.claim('acme/payments', 'k1', semel.fingerprint('body'), correlation => 'order-7')");
     EXPECT_EQ(value("select semel.settle('acme/payments', 'k1', " + token + ", 201, '\\x00ff')"), "ok");
     sql_.run("commit");
-    EXPECT_EQ(value("select row(answer, token, status, outcome, outcome_kept, settled_at > now() - interval '1 minute', since, retry_after) "
+    EXPECT_EQ(value("select row(answer, token, status, outcome, outcome_kept, settled_at > now() - interval '1 "
+                    "minute', since, retry_after) "
                     "from semel.claim('acme/payments', 'k1', semel.fingerprint('body'))"),
               R"((replay,,201,"\\x00ff",t,t,,))");
     EXPECT_EQ(value("select answer from semel.claim('acme/payments', 'k1', semel.fingerprint('another'))"), "mismatch");
@@ -142,17 +155,22 @@ TEST_F(SqlFunctions, AnswerForALease) {
               "t");
     execute(*session_, Abandon{holder(leased, granted)});
     EXPECT_EQ(value(claim_k1), "unknown");
-    EXPECT_EQ(value("select since > now() - interval '1 minute' from semel.claim('acme/payments', 'k1', semel.fingerprint('body'))"), "t");
+    EXPECT_EQ(value("select since > now() - interval '1 minute' from semel.claim('acme/payments', 'k1', "
+                    "semel.fingerprint('body'))"),
+              "t");
 }
 
 TEST_F(SqlFunctions, KeepTheRetentionGiven) {
     const std::string old = mint_uuid7(std::chrono::system_clock::now() - 48h).text();
-    EXPECT_EQ(value("select answer from semel.claim('s', '" + old + "', semel.fingerprint(''), retention => '1 day')"), "expired");
-    EXPECT_EQ(value("select answer from semel.claim('s', '" + old + "', semel.fingerprint(''), '3 days', '2 hours')"), "claimed");
+    EXPECT_EQ(value("select answer from semel.claim('s', '" + old + "', semel.fingerprint(''), retention => '1 day')"),
+              "expired");
+    EXPECT_EQ(value("select answer from semel.claim('s', '" + old + "', semel.fingerprint(''), '3 days', '2 hours')"),
+              "claimed");
     const auto record = find({Scope::parse("s").value(), Key::parse(old).value()});
     EXPECT_EQ(record->policy.retention, (Retention{72h, 2h}));
     EXPECT_EQ(record->key_time, Key::parse(old).value().time());
-    EXPECT_EQ(value("select answer from semel.claim('s', 'k', semel.fingerprint(''), response_retention => null)"), "claimed");
+    EXPECT_EQ(value("select answer from semel.claim('s', 'k', semel.fingerprint(''), response_retention => null)"),
+              "claimed");
     EXPECT_EQ(find(operation("k", "s"))->policy.retention, (Retention{std::nullopt, std::nullopt}));
 }
 
@@ -169,7 +187,9 @@ TEST_F(SqlFunctions, RefuseWhatTheyCannotKeep) {
     refused("select semel.claim('s', 'k', semel.fingerprint(''), null, '-1 s')", "response_retention");
     refused("select semel.claim('s', 'k', semel.fingerprint(''), correlation => E'a\\nb')", "correlation \"a\\x0ab\"");
     refused("select semel.claim('s', 'k', semel.fingerprint(''), correlation => null)", "correlation");
-    refused("select semel.claim('s', '" + mint_uuid7(std::chrono::system_clock::now() + 1h).text() + "', semel.fingerprint(''), '1 day')", "ahead");
+    refused("select semel.claim('s', '" + mint_uuid7(std::chrono::system_clock::now() + 1h).text() +
+                "', semel.fingerprint(''), '1 day')",
+            "ahead");
     refused("select semel.claim('s#x', 'k', semel.fingerprint(''))", "s#x");
     refused("select semel.settle('s', 'k', null)", "token");
     EXPECT_EQ(value("select count(*) from semel.operation"), "0");
@@ -196,8 +216,9 @@ TEST_F(SqlFunctions, SettleOrFailLetsNothingCommitThatIsNotTheFirst) {
 
 TEST_F(SqlFunctions, ADamagedRowIsNeverReplayed) {
     sql_.run("begin");
-    sql_.run("select semel.settle_or_fail('acme/payments', 'k1', token, 200, 'done') "
-             "from semel.claim('acme/payments', 'k1', semel.fingerprint('body'))");
+    sql_.run(
+        "select semel.settle_or_fail('acme/payments', 'k1', token, 200, 'done') "
+        "from semel.claim('acme/payments', 'k1', semel.fingerprint('body'))");
     sql_.run("commit");
     EXPECT_EQ(value(claim_k1), "replay");
     sql_.run("update semel.operation set outcome = 'dune'");
@@ -214,9 +235,12 @@ TEST_F(SqlFunctions, OnceRunsAnEffectAndRepliesWithItsResult) {
     sql_.run("create table wallet (id text primary key, balance int not null check (balance >= 0))");
     sql_.run("insert into wallet values ('bob', 100)");
     const auto pay = [](const std::string& key, int amount) {
-        return "select answer || ' ' || coalesce(result::text, '-') from semel.once('acme/payments', '" + key + "', semel.fingerprint('pay'), $effect$ "
-               "update wallet set balance = balance - ($1->>'amount')::int where id = $1->>'wallet' returning jsonb_build_object('balance', balance) "
-               "$effect$, '{\"wallet\": \"bob\", \"amount\": " + std::to_string(amount) + "}')";
+        return "select answer || ' ' || coalesce(result::text, '-') from semel.once('acme/payments', '" + key +
+               "', semel.fingerprint('pay'), $effect$ "
+               "update wallet set balance = balance - ($1->>'amount')::int where id = $1->>'wallet' returning "
+               "jsonb_build_object('balance', balance) "
+               "$effect$, '{\"wallet\": \"bob\", \"amount\": " +
+               std::to_string(amount) + "}')";
     };
     EXPECT_EQ(value(pay("k1", 30)), "applied {\"balance\": 70}");
     EXPECT_EQ(value(pay("k1", 30)), "replay {\"balance\": 70}");
@@ -226,9 +250,11 @@ TEST_F(SqlFunctions, OnceRunsAnEffectAndRepliesWithItsResult) {
     EXPECT_EQ(find(operation("k3")), std::nullopt);
     EXPECT_EQ(value(pay("k3", 40)), "applied {\"balance\": 0}");
     EXPECT_EQ(find(operation("k3"))->outcome, (Outcome{0, "{\"balance\": 0}", true}));
-    EXPECT_EQ(value("select answer from semel.once('acme/payments', 'k1', semel.fingerprint('another'), 'select 1')"), "mismatch");
+    EXPECT_EQ(value("select answer from semel.once('acme/payments', 'k1', semel.fingerprint('another'), 'select 1')"),
+              "mismatch");
     EXPECT_EQ(value("select result from semel.once('s', 'number', semel.fingerprint(''), 'select 42')"), "42");
-    EXPECT_EQ(value("select result from semel.once('s', 'nothing', semel.fingerprint(''), 'select 1 where false')"), "null");
+    EXPECT_EQ(value("select result from semel.once('s', 'nothing', semel.fingerprint(''), 'select 1 where false')"),
+              "null");
     EXPECT_EQ(error("select semel.once('s', 'k', semel.fingerprint(''), 'commit')").state, "0A000");
     EXPECT_EQ(value("select count(*) from semel.find('s', 'k')"), "0");
 }
@@ -237,20 +263,26 @@ TEST_F(SqlFunctions, OnceRunsAnEffectAndRepliesWithItsResult) {
 
 TEST_F(SqlFunctions, CreateOnceAndApplyIfNeedNoLedger) {
     sql_.run("create schema shop; set search_path = shop");
-    sql_.run("create table \"Order\" (id uuid, part int, amount numeric, made timestamptz default now(), \"no\"\"te\" text, primary key (id, part))");
+    sql_.run(
+        "create table \"Order\" (id uuid, part int, amount numeric, made timestamptz default now(), \"no\"\"te\" text, "
+        "primary key (id, part))");
     const std::string id = R"('{"id": "8e03978e-40d5-43e8-bc93-6894a57f9324", "part": 1}')";
     const auto create = [&](const std::string& rest) {
-        return value("select created || ' ' || (held - 'made' - 'id')::text from semel.create_once('\"Order\"', " + id + ", '" + rest + "')");
+        return value("select created || ' ' || (held - 'made' - 'id')::text from semel.create_once('\"Order\"', " + id +
+                     ", '" + rest + "')");
     };
     EXPECT_EQ(create(R"({"amount": 12.50, "no\"te": "x; drop table \"Order\""})"),
               R"(true {"part": 1, "no\"te": "x; drop table \"Order\"", "amount": 12.50})");
-    EXPECT_EQ(create(R"({"amount": 99})"), R"(false {"part": 1, "no\"te": "x; drop table \"Order\"", "amount": 12.50})");
+    EXPECT_EQ(create(R"({"amount": 99})"),
+              R"(false {"part": 1, "no\"te": "x; drop table \"Order\"", "amount": 12.50})");
     EXPECT_EQ(error("select semel.create_once('\"Order\"', '{}')").state, "22023");
-    EXPECT_EQ(error("select semel.create_once('\"Order\"', '{\"amount\": 1}')").state, "42P10") << "no unique constraint on it";
+    EXPECT_EQ(error("select semel.create_once('\"Order\"', '{\"amount\": 1}')").state, "42P10")
+        << "no unique constraint on it";
     EXPECT_EQ(error("select semel.create_once('no_such_table', '{\"id\": 1}')").state, "42P01");
 
     const auto apply = [&](const std::string& which, const std::string& expected, const std::string& next) {
-        return value("select semel.apply_if('\"Order\"', " + which + ", 'amount', '" + expected + "', '" + next + "', '{\"no\\\"te\": \"seen\"}')");
+        return value("select semel.apply_if('\"Order\"', " + which + ", 'amount', '" + expected + "', '" + next +
+                     "', '{\"no\\\"te\": \"seen\"}')");
     };
     EXPECT_EQ(apply(id, "12.5", "13"), "applied");
     EXPECT_EQ(apply(id, "12.5", "13"), "already_applied");
@@ -268,13 +300,17 @@ TEST_F(SqlFunctions, TheViewShowsEveryState) {
     execute(*session_, Abandon{holder(unknown, as<Claimed>(execute(*session_, unknown)))});
     const Claim released = claim("released");
     execute(*session_, Release{holder(released, as<Claimed>(execute(*session_, released)))});
-    sql_.run("select semel.once('acme/payments', 'settled', semel.fingerprint(''), 'select 1', correlation => 'order-7')");
-    EXPECT_EQ(value("select string_agg(concat_ws(' ', key, state, status, outcome_bytes, correlation, created is not null, "
-                    "settled_at is not null, unknown_since is not null, lease_until is not null, due is not null), '; ' order by key) "
-                    "from semel.operations where scope = 'acme/payments'"),
-              "running running t f f t f; settled settled 0 1 order-7 t t f f t; unknown unknown t f t t f");
+    sql_.run(
+        "select semel.once('acme/payments', 'settled', semel.fingerprint(''), 'select 1', correlation => 'order-7')");
+    EXPECT_EQ(
+        value("select string_agg(concat_ws(' ', key, state, status, outcome_bytes, correlation, created is not null, "
+              "settled_at is not null, unknown_since is not null, lease_until is not null, due is not null), '; ' "
+              "order by key) "
+              "from semel.operations where scope = 'acme/payments'"),
+        "running running t f f t f; settled settled 0 1 order-7 t t f f t; unknown unknown t f t t f");
     EXPECT_EQ(value("select count(*) from semel.find('acme/payments', 'released')"), "0");
-    EXPECT_EQ(value("select scope || ' ' || key || ' ' || state from semel.find('acme/payments', 'unknown')"), "acme/payments unknown unknown");
+    EXPECT_EQ(value("select scope || ' ' || key || ' ' || state from semel.find('acme/payments', 'unknown')"),
+              "acme/payments unknown unknown");
 }
 
 }  // namespace
