@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "ledger/mutation.hpp"
 
 namespace semel {
 namespace {
@@ -39,13 +40,13 @@ bool CommitQueue::push(Submission& submission) {
 void CommitQueue::admit(Submission submission) {
     for (const Command& command : submission.group.commands) {
         const auto line = lines_.find(id_of(command));
-        if (line != lines_.end()) {
+        if (SEMEL_MUTATION(operation_taken_twice, line != lines_.end(), false)) {
             line->second.push_back(std::move(submission));
             return;
         }
     }
     for (const Command& command : submission.group.commands) lines_.try_emplace(id_of(command));
-    (submission.urgent ? ready_urgent_ : ready_).push_back(std::move(submission));
+    (SEMEL_MUTATION(renewals_queue_up, submission.urgent, false) ? ready_urgent_ : ready_).push_back(std::move(submission));
 }
 
 /// The group is done with: whoever waits for one of its operations may go on.
@@ -55,6 +56,7 @@ void CommitQueue::free_operations(const Group& group) {
         if (line == lines_.end()) continue;  // two commands of one group on one operation share an entry
         std::list<Submission> parked = std::move(line->second);
         lines_.erase(line);
+        if (SEMEL_MUTATION(parked_are_forgotten, false, true)) continue;
         for (Submission& next : parked) admit(std::move(next));
     }
 }
@@ -161,7 +163,8 @@ void CommitQueue::release_unclaimed(const std::vector<Answer>& answers, const Gr
         ++waiting_;
         // Ahead of the claims that wait for this operation: behind them it could outlive its own time while each of them
         // is told Busy, because of a grant that nobody has.
-        lines_[id].push_front(std::move(release));
+        auto& line = lines_[id];
+        line.insert(SEMEL_MUTATION(release_is_last_in_line, line.begin(), line.end()), std::move(release));
     }
 }
 
@@ -171,7 +174,8 @@ void CommitQueue::try_again(Submission submission, Group group, Steady now) {
     ++submission.tries;
     Batch batch;
     batch.urgent = submission.urgent;
-    batch.not_before = std::min(now + std::min(backoff, options_.backoff_max), submission.deadline);
+    const Steady last = SEMEL_MUTATION(tried_for_ever, submission.deadline, Steady::max());
+    batch.not_before = std::min(now + std::min(backoff, options_.backoff_max), last);
     batch.submissions.push_back(std::move(submission));
     batch.groups.push_back(std::move(group));
     // Those that failed together are tried together.
@@ -189,11 +193,15 @@ void CommitQueue::try_again(Submission submission, Group group, Steady now) {
 
 /// One group failed by itself.
 void CommitQueue::fail(Submission submission, Group group, const Failure& failure, Steady now, std::vector<Completion>& completed) {
-    const bool in_doubt = group.again || failure.code == Code::indeterminate;
-    const bool time_left = now < submission.deadline;
+    const bool contended_claim = failure.code == Code::contended && is_lone_claim(group);
+    const bool in_doubt = SEMEL_MUTATION(busy_while_in_doubt, group.again, group.again && !contended_claim) ||
+                          failure.code == Code::indeterminate;
+    const bool time_left = SEMEL_MUTATION(tried_for_ever, now < submission.deadline, true);
     // Once a reply was lost only an answer ends the doubt: whatever keeps us from one is tried again.
     if (in_doubt && failure.code != Code::corrupt && failure.code != Code::invalid) {
-        group.again = true;
+        group.again = SEMEL_MUTATION(again_not_said, true, false);
+        if (SEMEL_MUTATION(lost_reply_is_unavailable, false, true))
+            return complete(std::move(submission), std::move(group), Failure{Code::unavailable, failure.message}, completed);
         if (time_left) {
             ++figures_.repeats;
             try_again(std::move(submission), std::move(group), now);
@@ -202,7 +210,7 @@ void CommitQueue::fail(Submission submission, Group group, const Failure& failur
         complete(std::move(submission), std::move(group), Failure{Code::indeterminate, failure.message}, completed);
         return;
     }
-    if (failure.code == Code::contended && is_lone_claim(group)) {
+    if (contended_claim) {
         // Somebody's own transaction has the operation: that is what Busy means.
         std::vector<Answer> answer;
         answer.emplace_back(Busy{std::chrono::milliseconds{500}});
@@ -240,7 +248,7 @@ void CommitQueue::finish(Batch batch, Result<Executed> result, Steady now, std::
     if (!result) {
         const Failure& failure = result.failure();
         const bool one_is_to_blame = failure.code == Code::contended || failure.code == Code::invalid || failure.code == Code::exhausted;
-        if (one_is_to_blame && batch.groups.size() > 1) return split(std::move(batch));
+        if (one_is_to_blame && SEMEL_MUTATION(batch_fails_whole, batch.groups.size() > 1, false)) return split(std::move(batch));
         for (std::size_t i = 0; i < batch.groups.size(); ++i)
             fail(std::move(batch.submissions[i]), std::move(batch.groups[i]), failure, now, completed);
         return;
@@ -259,10 +267,11 @@ void CommitQueue::finish(Batch batch, Result<Executed> result, Steady now, std::
         ++figures_.groups;
         if (answer->size() == 1 && std::holds_alternative<Late>(answer->front())) {
             // After a lost reply the first execution may have been granted, and its lease may have run out since.
-            answer = group.again ? Failure{Code::indeterminate, "claim: repeated after its not_after; the first try may have been granted"}
+            answer = SEMEL_MUTATION(late_repeat_is_unavailable, group.again, false) ? Failure{Code::indeterminate, "claim: repeated after its not_after; the first try may have been granted"}
                                  : Failure{Code::unavailable, "claim: it reached the store after its not_after; nothing was claimed"};
         }
-        if (answer && submission.waiting && !submission.waiting->deliver()) release_unclaimed(*answer, group, now);
+        const bool nobody_waits = answer && submission.waiting && !submission.waiting->deliver();
+        if (SEMEL_MUTATION(unclaimed_is_kept, nobody_waits, false)) release_unclaimed(*answer, group, now);
         complete(std::move(submission), std::move(group), std::move(answer), completed);
     }
 }

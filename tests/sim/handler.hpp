@@ -58,7 +58,8 @@ private:
     // workflow
     void step(const Held& held, std::size_t number, std::string receipts, int tries);
     void step_claimed(const Held& held, std::size_t number, std::string receipts, const Held& child);
-    void step_settled(const Held& held, std::size_t number, const std::string& receipts, const Held& child, Outcome outcome, int tries);
+    void step_settled(const Held& held, std::size_t number, const std::string& receipts, const Held& child,
+                      Outcome outcome, int tries);
     void step_over(const Held& held, std::size_t number, std::string receipts, const Outcome& outcome);
 
     [[nodiscard]] Claim claim_of(const Subject& subject, const Policy& policy);

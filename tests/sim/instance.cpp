@@ -5,10 +5,16 @@
 namespace semel::sim {
 
 Instance::Instance(Stage& stage, SimStore& store, Judge& judge, ProcessId process, CommitterOptions options)
-    : stage_(stage), store_(store), judge_(judge), process_(process), options_(options),
+    : stage_(stage),
+      store_(store),
+      judge_(judge),
+      process_(process),
+      options_(options),
       queue_(std::make_unique<CommitQueue>(options)) {
-    if (store.kind() == StoreKind::embedded) lines_ = {{Lane::only, false, {}}};
-    else lines_ = {{Lane::urgent, false, {}}, {Lane::general, false, {}}, {Lane::general, false, {}}};
+    if (store.kind() == StoreKind::embedded)
+        lines_ = {{Lane::only, false, {}}};
+    else
+        lines_ = {{Lane::urgent, false, {}}, {Lane::general, false, {}}, {Lane::general, false, {}}};
 }
 
 // ---- living ----------------------------------------------------------------------------------------------------
@@ -45,7 +51,8 @@ void Instance::die() {
 void Instance::submit(std::vector<Command> commands, Duration wait, std::shared_ptr<Waiting> waiting, GroupDone done) {
     bool all_renewals = true;
     for (const Command& command : commands) {
-        if (auto valid = validate(command); !valid) stage_.violated("the simulator sends valid commands", "{}", valid.failure().message);
+        if (auto valid = validate(command); !valid)
+            stage_.violated("the simulator sends valid commands", "{}", valid.failure().message);
         all_renewals = all_renewals && std::holds_alternative<Renew>(command);
     }
     Submission submission{.group = {std::move(commands), false},
@@ -75,10 +82,11 @@ void Instance::set_not_after(Submission& submission) {
 }
 
 void Instance::submit_own(Command command, OwnWork work, std::move_only_function<void(Result<Executed>)> done) {
-    store_.execute_own(process_, std::move(command), std::move(work),
-                       [self = shared_from_this(), done = std::move(done)](Result<Executed> result) mutable {
-                           self->run([done = std::move(done), result = std::move(result)]() mutable { done(std::move(result)); });
-                       });
+    store_.execute_own(
+        process_, std::move(command), std::move(work),
+        [self = shared_from_this(), done = std::move(done)](Result<Executed> result) mutable {
+            self->run([done = std::move(done), result = std::move(result)]() mutable { done(std::move(result)); });
+        });
 }
 
 void Instance::pump() {
@@ -97,14 +105,15 @@ void Instance::serve(std::size_t at) {
     if (batch) {
         line.busy = true;
         std::vector<Group> groups = batch->groups;
-        judge_.batch(process_, groups);
-        store_.execute(process_, groups,
-                       [self = shared_from_this(), at, groups, batch = std::move(*batch)](Result<Executed> result) mutable {
-                           self->run([self = self.get(), at, groups = std::move(groups), batch = std::move(batch),
-                                      result = std::move(result)]() mutable {
-                               self->finished(at, std::move(batch), std::move(groups), std::move(result));
-                           });
-                       });
+        judge_.batch(process_, line.lane == Lane::general, groups);
+        store_.execute(
+            process_, groups,
+            [self = shared_from_this(), at, groups, batch = std::move(*batch)](Result<Executed> result) mutable {
+                self->run([self = self.get(), at, groups = std::move(groups), batch = std::move(batch),
+                           result = std::move(result)]() mutable {
+                    self->finished(at, std::move(batch), std::move(groups), std::move(result));
+                });
+            });
     } else if (const auto wakes = queue_->wake_at(line.lane); wakes && (!line.wakes || *line.wakes != *wakes)) {
         line.wakes = wakes;
         post(std::chrono::duration_cast<Duration>(*wakes - stage_.steady()), [this, at] {

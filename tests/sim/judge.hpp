@@ -50,7 +50,7 @@ public:
     void store_is_full(Steady until) { full_until_ = until; }
 
     // ---- the committer
-    void batch(ProcessId process, std::span<const Group> groups);
+    void batch(ProcessId process, bool general, std::span<const Group> groups);
     void batch_over(ProcessId process, std::span<const Group> groups);
     SubmissionId submitted(ProcessId process, std::span<const Command> commands, Steady deadline, Duration paused);
     void completed(SubmissionId id, const GroupAnswer& answer, bool given_up, Duration paused);
@@ -63,7 +63,6 @@ public:
     void sends(const Subject& subject, const Token& token, TimePoint store_now);
     void answered_stored(const Subject& subject, const Outcome& outcome);
     void answered_replay(const Subject& subject, const Fingerprint& asked, const Outcome& outcome);
-    void answered_mismatch(const Subject& subject, const Fingerprint& asked);
     void request_begins(ProcessId process, std::uint64_t request) { requests_[request] = process; }
     void request_ends(std::uint64_t request) { requests_.erase(request); }
 
@@ -75,9 +74,9 @@ private:
     /// What became durable about an operation.
     struct History {
         std::uint64_t token_max = 0;
-        std::set<std::uint64_t> granted;            ///< tokens
-        std::map<std::uint64_t, TimePoint> lease;   ///< the end of each token's lease
-        std::optional<Outcome> outcome;             ///< of the settled record
+        std::set<std::uint64_t> granted;           ///< tokens
+        std::map<std::uint64_t, TimePoint> lease;  ///< the end of each token's lease
+        std::optional<Outcome> outcome;            ///< of the settled record
         std::optional<Fingerprint> fingerprint;
         bool body_dropped = false;
         bool swept = false;
@@ -91,7 +90,7 @@ private:
     };
     struct Unclaimed {
         ProcessId process;
-        std::string what;
+        OperationId id;
     };
 
     void claim_decided(const Claim& claim, const Decided& what, TimePoint now);

@@ -22,7 +22,24 @@ bool is_poison(const Group& group) {
 
 /// A person who looked too early is not delivered late: by then it would be another look.
 bool may_be_echoed(const std::vector<Group>& groups) {
-    return std::ranges::none_of(groups, [](const Group& group) { return std::holds_alternative<Resolve>(group.commands.front()); });
+    return std::ranges::none_of(
+        groups, [](const Group& group) { return std::holds_alternative<Resolve>(group.commands.front()); });
+}
+
+/// What a store does that finds a record by its operation and forgets to ask for the token.
+[[maybe_unused]] void as_current_holders(std::vector<Group>& groups, const std::vector<Found>& found) {
+    std::size_t index = 0;
+    for (Group& group : groups) {
+        for (Command& command : group.commands) {
+            const auto* record = std::get_if<std::optional<Record>>(&found[index++]);
+            if (record == nullptr || !*record) continue;
+            std::visit(match{[](Claim&) {}, [](Resolve&) {},
+                             [&](auto& c) {
+                                 c.holder = {(*record)->id, (*record)->token, (*record)->attempt};
+                             }},
+                       command);
+        }
+    }
 }
 
 std::string_view name_of(const Command& command) {
@@ -30,7 +47,7 @@ std::string_view name_of(const Command& command) {
     return names[command.index()];
 }
 std::string_view name_of(const Answer& answer) {
-    constexpr std::string_view names[] = {"Claimed", "Replay", "Busy",   "Mismatch", "Unknown", "Expired",
+    constexpr std::string_view names[] = {"Claimed", "Replay",  "Busy",   "Mismatch", "Unknown", "Expired",
                                           "Ok",      "Settled", "Fenced", "TooEarly", "Late",    "Withheld"};
     return names[answer.index()];
 }
@@ -157,9 +174,12 @@ std::vector<Found> SimStore::read(const Transaction& tx) const {
                 continue;
             }
             auto record = from_row(at->second);
-            if (record) found.emplace_back(std::optional<Record>(std::move(*record)));
-            else if (SEMEL_MUTATION(damaged_row_is_absent, false, true)) found.emplace_back(std::optional<Record>{});
-            else found.emplace_back(std::move(record).failure());
+            if (record)
+                found.emplace_back(std::optional<Record>(std::move(*record)));
+            else if (SEMEL_MUTATION(damaged_row_is_absent, false, true))
+                found.emplace_back(std::optional<Record>{});
+            else
+                found.emplace_back(std::move(record).failure());
         }
     }
     return found;
@@ -177,9 +197,11 @@ void SimStore::decide(const Tx& tx) {
     if (stage_.now() < claims_full_until_) input.refuse_claims = Failure{Code::exhausted, "no room for more claims"};
     std::vector<Found> found = read(*tx);
     const std::vector<Found> before = found;
-    Plan planned = plan(tx->groups, std::move(found), input);
-    const bool full = stage_.now() < full_until_ ||
-                      SEMEL_MUTATION(full_refuses_settling, false, stage_.now() < claims_full_until_);
+    std::vector<Group> groups = tx->groups;
+    if (SEMEL_MUTATION(stale_holder_obeyed, false, true)) as_current_holders(groups, before);
+    Plan planned = plan(groups, std::move(found), input);
+    const bool full =
+        stage_.now() < full_until_ || SEMEL_MUTATION(full_refuses_settling, false, stage_.now() < claims_full_until_);
     if (!planned.writes.empty() && full) return fail(Code::exhausted, "no room");
     // Taken for good, whatever becomes of the transaction (I3).
     next_token_.value += SEMEL_MUTATION(tokens_given_back, planned.tokens_used, 0);
@@ -223,12 +245,14 @@ void SimStore::decide_own(Transaction& tx, Plan&) {
     if (!claimed || !tx.own->settles) return;
     const auto& grant = std::get<Claimed>(first.answer);
     std::vector<Group> group(1);
-    group.front().commands.emplace_back(Settle{{first.next->id, grant.token, grant.attempt}, {status_done, tx.own->effect, true}, true});
+    group.front().commands.emplace_back(
+        Settle{{first.next->id, grant.token, grant.attempt}, {status_done, tx.own->effect, true}, true});
     std::vector<Found> found;
     found.emplace_back(first.next);
     Plan planned = plan(group, std::move(found), {tx.now, next_token_, owner_, std::nullopt});
     SEMEL_ASSERT(planned.answers.front().ok() && planned.writes.size() == 1, "a transaction settles what it claimed");
-    Decided second{group.front().commands.front(), first.next, planned.answers.front()->front(), true, planned.writes.front().next};
+    Decided second{group.front().commands.front(), first.next, planned.answers.front()->front(), true,
+                   planned.writes.front().next};
     judge_.decided(second, tx.now, true);
     tx.decided.push_back(std::move(second));
 }
@@ -237,14 +261,19 @@ void SimStore::decide_own(Transaction& tx, Plan&) {
 
 void SimStore::plan_end(const Tx& tx) {
     const Duration soon = stage_.between(milliseconds{1}, milliseconds{20});
-    if (SEMEL_MUTATION(answered_before_commit, false, true)) reply_answers(tx);
+    [[maybe_unused]] const bool claims = std::ranges::any_of(
+        tx->decided, [](const Decided& what) { return std::holds_alternative<Claim>(what.command); });
+    if (SEMEL_MUTATION(claim_answered_before_commit, false, claims) ||
+        SEMEL_MUTATION(outcome_answered_before_commit, false, !claims))
+        reply_answers(tx);
     if (SEMEL_MUTATION(effect_commits_alone, false, true) && tx->writes_effect) {
         effect_rows_[tx->own->subject->id].push_back(tx->own->effect);
         tx->writes_effect = false;
     }
     const Failure in_doubt{Code::indeterminate, "no reply to COMMIT"};
     if (tx->echo) return end_after(tx, soon, true, std::nullopt);
-    if (stage_.strikes(Fault::connection_lost)) return end_after(tx, soon, false, Failure{Code::unavailable, "the connection was lost"});
+    if (stage_.strikes(Fault::connection_lost))
+        return end_after(tx, soon, false, Failure{Code::unavailable, "the connection was lost"});
     if (stage_.strikes(Fault::reply_lost_done)) return end_after(tx, soon, true, in_doubt);
     if (stage_.strikes(Fault::reply_lost_undone)) return end_after(tx, soon, false, in_doubt);
     if (kind_ == StoreKind::shared) {
@@ -262,10 +291,14 @@ void SimStore::end_after(const Tx& tx, Duration delay, bool commits, std::option
     const std::uint64_t end = ++tx->end;
     stage_.after(delay, [this, tx, end, commits, instead = std::move(instead)] {
         if (tx->over || tx->end != end) return;
-        if (commits) commit(tx);
-        else roll_back(tx);
-        if (instead) reply(tx, *instead);
-        else if (commits) reply_answers(tx);
+        if (commits)
+            commit(tx);
+        else
+            roll_back(tx);
+        if (instead)
+            reply(tx, *instead);
+        else if (commits)
+            reply_answers(tx);
     });
 }
 
@@ -276,8 +309,10 @@ void SimStore::commit(const Tx& tx) {
     for (const Decided& what : tx->decided) {
         if (what.wrote) {
             const OperationId id = id_of(what.command);
-            if (what.next) rows_.insert_or_assign(id, to_row(*what.next));
-            else rows_.erase(id);
+            if (what.next)
+                rows_.insert_or_assign(id, to_row(*what.next));
+            else
+                rows_.erase(id);
             undamaged_.erase(id);
         }
         judge_.committed(what, tx->now, tx->echo);
@@ -352,8 +387,10 @@ void SimStore::sweep() {
         ++done;
         judge_.swept(*record, decision.next, now);
         stage_.trace("store: sweep {} {}", world_.subject(here->first).text(), decision.next ? "body" : "record");
-        if (decision.next) here->second = to_row(*decision.next);
-        else rows_.erase(here);
+        if (decision.next)
+            here->second = to_row(*decision.next);
+        else
+            rows_.erase(here);
     }
 }
 
@@ -372,8 +409,10 @@ void SimStore::client_died(ProcessId process) {
         tx->replied = true;
         const bool lucky = stage_.chance(0.5);
         if (kind_ == StoreKind::embedded) {
-            if (tx->is_decided && lucky) commit(tx);
-            else roll_back(tx);
+            if (tx->is_decided && lucky)
+                commit(tx);
+            else
+                roll_back(tx);
         } else if (tx->is_decided) {
             stage_.count(lucky ? Fault::commit_late : Fault::rollback_late);
             end_after(tx, stage_.between(milliseconds{1}, seconds{8}), lucky, std::nullopt);
@@ -384,13 +423,17 @@ void SimStore::client_died(ProcessId process) {
 }
 
 void SimStore::owner_restarts() {
-    for (auto& [id, row] : rows_) {
-        const auto record = from_row(row);
+    for (auto at = rows_.begin(); at != rows_.end();) {
+        const auto here = at++;
+        const auto record = from_row(here->second);
         if (!record) continue;
         const Decision decision = expire_owner(*record, owner_, clock());
         if (!decision.changed) continue;
         judge_.owner_died(*record, decision.next);
-        if (decision.next) row = to_row(*decision.next);
+        if (decision.next)
+            here->second = to_row(*decision.next);
+        else
+            rows_.erase(here);
     }
     ++owner_.value;
 }
@@ -405,8 +448,10 @@ void SimStore::outage(Duration how_long) {
             reply(tx, Failure{Code::unavailable, "the store went down"});
             continue;
         }
-        if (stage_.chance(0.5)) commit(tx);
-        else roll_back(tx);
+        if (stage_.chance(0.5))
+            commit(tx);
+        else
+            roll_back(tx);
         reply(tx, Failure{Code::indeterminate, "the store went down"});
     }
 }

@@ -30,8 +30,8 @@ using Replied = std::move_only_function<void(Result<Executed>)>;
 /// What a caller's own transaction does beside the ledger's command.
 struct OwnWork {
     const Subject* subject;
-    std::string effect;      ///< the row it writes
-    bool settles = true;     ///< after a claim: gives its outcome
+    std::string effect;   ///< the row it writes
+    bool settles = true;  ///< after a claim: gives its outcome
 };
 
 class SimStore {
@@ -61,7 +61,10 @@ public:
     void damage_a_row();
     /// Everything heals: transactions end, damage is repaired, room is made.
     void heal();
-    void drop_everything() { transactions_.clear(); waiting_.clear(); }
+    void drop_everything() {
+        transactions_.clear();
+        waiting_.clear();
+    }
 
 private:
     struct Transaction {
@@ -69,16 +72,16 @@ private:
         ProcessId process;
         std::vector<Group> groups;
         std::optional<OwnWork> own;
-        bool again = false;          ///< waits long for locks
-        bool echo = false;           ///< nobody waits for it
+        bool again = false;  ///< waits long for locks
+        bool echo = false;   ///< nobody waits for it
         bool replied = false;
         std::vector<OperationId> wanted;
-        std::size_t locked = 0;      ///< how many of `wanted` are dealt with
+        std::size_t locked = 0;  ///< how many of `wanted` are dealt with
         std::set<OperationId> skipped;
         bool waiting = false;
         bool is_decided = false;
         bool over = false;
-        std::uint64_t end = 0;       ///< the last planned end counts
+        std::uint64_t end = 0;  ///< the last planned end counts
         TimePoint now{};
         std::vector<GroupAnswer> answers;
         std::vector<Decided> decided;

@@ -65,7 +65,7 @@ private:
 
 Simulation::Simulation(const Options& options)
     : options_(options),
-      stage_(options.seed, options.trace),
+      stage_(options.seed, options.trace, options.only),
       world_(stage_),
       judge_(stage_, world_),
       store_(stage_, world_, judge_, stage_.below(3) == 0 ? StoreKind::embedded : StoreKind::shared),
@@ -123,12 +123,15 @@ void Simulation::add_clients(const Subject& subject) {
     const std::uint64_t count = 1 + stage_.below(5);
     for (std::uint64_t i = 0; i < count; ++i) {
         Client client{&subject, subject.fingerprint, subject.policy, static_cast<int>(3 + stage_.below(10))};
-        if (stage_.chance(0.1)) client.fingerprint.bytes[stage_.below(16)] ^= 1;
-        else if (stage_.chance(0.05)) ++client.fingerprint.version;
+        if (stage_.chance(0.1))
+            client.fingerprint.bytes[stage_.below(16)] ^= 1;
+        else if (stage_.chance(0.05))
+            ++client.fingerprint.version;
         // Configured anew between two deploys: the first claim's policy stays.
         if (subject.kind == Kind::retry && stage_.chance(0.15)) client.policy.on_unknown = OnUnknown::refuse;
         if (stage_.chance(0.1)) client.policy.retention.response = seconds{7};
-        const Duration delay = stage_.chance(0.5) ? stage_.between(Duration{0}, milliseconds{30}) : stage_.between(Duration{0}, seconds{20});
+        const Duration delay = stage_.chance(0.5) ? stage_.between(Duration{0}, milliseconds{30})
+                                                  : stage_.between(Duration{0}, seconds{20});
         stage_.after(delay, [this, client] { request(client); });
     }
 }
@@ -178,7 +181,14 @@ void Simulation::told(Client client, Told told) {
 
 void Simulation::people() {
     if (stage_.calm()) return;
-    if (!world_.subjects().empty()) look(*world_.subjects()[stage_.below(world_.subjects().size())]);
+    // They see the list of what is open, more or less.
+    for (int i = 0; i < 8 && !world_.subjects().empty(); ++i) {
+        const Subject& subject = *world_.subjects()[stage_.below(world_.subjects().size())];
+        const auto record = store_.find(subject.id);
+        if (!record || record->state == State::settled) continue;
+        look(subject);
+        break;
+    }
     stage_.after(stage_.between(milliseconds{50}, milliseconds{1000}), [this] { people(); });
 }
 
@@ -186,7 +196,8 @@ void Simulation::people() {
 bool Simulation::waited_long_enough(const Record& record) {
     if (!clock_jumps_) return true;
     Watch& watch = watches_[record.id];
-    if (watch.token != record.token || watch.lease_until != record.lease_until) watch = {record.token, record.lease_until, stage_.now()};
+    if (watch.token != record.token || watch.lease_until != record.lease_until)
+        watch = {record.token, record.lease_until, stage_.now()};
     return stage_.now() >= watch.since + record.policy.lease + record.policy.effect_deadline + seconds{1};
 }
 
@@ -207,10 +218,18 @@ void Simulation::look(const Subject& subject) {
     const World::Effects& effects = world_.effects(subject);
     Resolve resolve{subject.id, record->token, std::nullopt, "somebody", "looked it up"};
     if (effects.executed > 0) resolve.outcome = Outcome{status_done, effects.receipt, true};
-    const Duration thinks = impatient ? Duration{0} : stage_.between(Duration{0}, seconds{2});
-    instance->post(thinks, [instance = instance.get(), resolve] {
-        std::vector<Command> commands;
-        commands.emplace_back(resolve);
+    std::vector<Command> commands;
+    commands.emplace_back(std::move(resolve));
+    if (impatient) {
+        // By a session of their own: no sleeping process can hold the decision up until its time has come.
+        std::vector<Group> groups(1);
+        groups.front().commands = std::move(commands);
+        store_.execute(ProcessId{0}, std::move(groups), [](Result<Executed>) {});
+        return;
+    }
+    // Some decide after lunch, and by then somebody else may hold it.
+    const Duration thinks = stage_.between(Duration{0}, stage_.chance(0.3) ? seconds{60} : seconds{2});
+    instance->post(thinks, [instance = instance.get(), commands = std::move(commands)]() mutable {
         instance->submit(std::move(commands), seconds{3}, nullptr, [](GroupAnswer) {});
     });
 }
@@ -227,7 +246,8 @@ void Simulation::misfortune() {
     if (stage_.chance(stage_.rate(Fault::crash))) crash_one();
     if (stage_.strikes(Fault::instance_paused))
         if (const auto instance = anyone()) instance->pause(stage_.between(seconds{1}, seconds{25}));
-    if (stage_.strikes(Fault::outage)) store_.outage(stage_.between(milliseconds{100}, seconds{15}));
+    if (stage_.strikes(Fault::outage))
+        store_.outage(stage_.between(milliseconds{100}, stage_.chance(0.25) ? seconds{80} : seconds{15}));
     if (stage_.strikes(Fault::store_full_claims)) store_.full(true, stage_.between(seconds{1}, seconds{15}));
     if (stage_.strikes(Fault::store_full)) store_.full(false, stage_.between(seconds{1}, seconds{8}));
     if (stage_.strikes(Fault::bit_rot)) store_.damage_a_row();
@@ -252,7 +272,8 @@ void Simulation::calm() {
         // Nothing begins by itself any more, so this ends.
         constexpr std::uint64_t events_max = 2'000'000;
         for (std::uint64_t i = 0; stage_.step(); ++i)
-            if (i == events_max) stage_.violated("with faults off everything comes to rest", "{} events and still busy", i);
+            if (i == events_max)
+                stage_.violated("with faults off everything comes to rest", "{} events and still busy", i);
     };
     drain();
     constexpr int rounds_max = 12;

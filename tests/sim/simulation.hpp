@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "stage.hpp"
 
@@ -10,8 +11,9 @@ namespace semel::sim {
 
 struct Options {
     std::uint64_t seed = 1;
-    std::uint64_t steps = 2500;  ///< events before calm
+    std::uint64_t steps = 5000;  ///< events before calm
     bool trace = false;
+    std::string only;  ///< judge this invariant and no other
 };
 
 struct Report {

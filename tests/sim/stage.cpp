@@ -7,37 +7,50 @@ namespace {
 
 /// The highest rate of a fault: per event for crashes and pauses, per occasion for the others.
 constexpr std::array<std::pair<std::string_view, double>, fault_count> faults{{
-    {"crash", 0.005},
-    {"reply lost, done", 0.1},
-    {"reply lost, undone", 0.1},
-    {"late commit", 0.1},
-    {"late rollback", 0.08},
-    {"connection lost", 0.06},
-    {"executed twice", 0.15},
-    {"slow network", 0.08},
-    {"instance paused", 0.003},
-    {"holder paused", 0.25},
-    {"row locked", 0},  // comes about by itself
-    {"poison", 0.15},
-    {"outage", 0.0015},
-    {"full for claims", 0.0015},
-    {"full", 0.001},
-    {"clock jump", 0.002},
-    {"gave up", 0.20},
-    {"bit rot", 0.002},
-    {"effect's reply lost", 0.25},
-    {"effect sent twice", 0.3},
-    {"effect not begun", 0.10},
-    {"outcome forgotten", 0.15},
+    {"crash", 0.005},           {"reply lost, done", 0.1},  {"reply lost, undone", 0.1}, {"late commit", 0.1},
+    {"late rollback", 0.08},    {"connection lost", 0.06},  {"executed twice", 0.15},    {"slow network", 0.08},
+    {"instance paused", 0.003}, {"holder paused", 0.25},    {"row locked", 0},  // comes about by itself
+    {"poison", 0.15},           {"outage", 0.0015},         {"full for claims", 0.0015}, {"full", 0.001},
+    {"clock jump", 0.002},      {"gave up", 0.20},          {"bit rot", 0.002},          {"effect's reply lost", 0.25},
+    {"effect sent twice", 0.3}, {"effect not begun", 0.10}, {"outcome forgotten", 0.15},
 }};
 
-constexpr std::array<std::string_view, tally_count> tallies{
-    "events",       "operations",     "requests",  "batches",           "commands",         "splits",       "repeats",
-    "grants",       "takeovers",      "effects",   "deduplicated",      "stored",           "replays",      "tombstone replays",
-    "busy",         "mismatches",     "unknowns",  "expired",           "fenced",           "settled late", "renewals",
-    "releases",     "unclaimed",      "abandons",  "inconclusive",      "too early",        "resolved: it happened",
-    "resolved: it did not",           "checkpoints", "workflows",       "joined",           "in transaction", "swept bodies",
-    "swept records", "owner deaths",  "corrupt refused"};
+constexpr std::array<std::string_view, tally_count> tallies{"events",
+                                                            "operations",
+                                                            "requests",
+                                                            "batches",
+                                                            "commands",
+                                                            "splits",
+                                                            "repeats",
+                                                            "grants",
+                                                            "takeovers",
+                                                            "effects",
+                                                            "deduplicated",
+                                                            "stored",
+                                                            "replays",
+                                                            "tombstone replays",
+                                                            "busy",
+                                                            "mismatches",
+                                                            "unknowns",
+                                                            "expired",
+                                                            "fenced",
+                                                            "settled late",
+                                                            "renewals",
+                                                            "releases",
+                                                            "unclaimed",
+                                                            "abandons",
+                                                            "inconclusive",
+                                                            "too early",
+                                                            "resolved: it happened",
+                                                            "resolved: it did not",
+                                                            "checkpoints",
+                                                            "workflows",
+                                                            "joined",
+                                                            "in transaction",
+                                                            "swept bodies",
+                                                            "swept records",
+                                                            "owner deaths",
+                                                            "corrupt refused"};
 
 }  // namespace
 
@@ -49,7 +62,8 @@ void Counts::add(const Counts& other) {
     for (std::size_t i = 0; i < tally_count; ++i) tallies[i] += other.tallies[i];
 }
 
-Stage::Stage(std::uint64_t seed, bool print) : seed_(seed), print_(print), random_(seed) {
+Stage::Stage(std::uint64_t seed, bool print, std::string only)
+    : seed_(seed), print_(print), only_(std::move(only)), random_(seed) {
     // A third of the faults is absent from a run, so that each also meets the others' absence.
     for (std::size_t i = 0; i < fault_count; ++i)
         rates_[i] = below(3) == 0 ? 0 : faults[i].second * static_cast<double>(below(100) + 1) / 100;
@@ -94,6 +108,7 @@ void Stage::write(const std::string& line) {
 
 void Stage::fail(std::string_view invariant, const std::string& detail) {
     write(fmt::format("VIOLATED {}: {}", invariant, detail));
+    if (!only_.empty() && only_ != invariant) return;
     throw Violation(fmt::format("seed {}: {}: {}", seed_, invariant, detail));
 }
 

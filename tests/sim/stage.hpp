@@ -31,28 +31,28 @@ public:
 };
 
 enum class Fault : std::size_t {
-    crash,                ///< of an instance, between any two events
-    reply_lost_done,      ///< COMMIT was done, its reply lost
-    reply_lost_undone,    ///< rolled back, but the client cannot know
-    commit_late,          ///< a transaction whose client is gone holds its locks and commits seconds later
-    rollback_late,        ///< the same, but it rolls back
-    connection_lost,      ///< before COMMIT was sent
-    executed_twice,       ///< the network delivers a batch a second time, later
-    network_slow,         ///< a batch takes seconds to arrive
-    instance_paused,      ///< longer than a lease
-    holder_paused,        ///< longer than a lease
-    row_locked,           ///< a batch met somebody else's lock
-    poison,               ///< a command that fails its transaction
-    outage,               ///< the store is unavailable for a while
-    store_full_claims,    ///< no room for claims, enough to settle (I9)
-    store_full,           ///< no room at all
-    clock_jump,           ///< of the store
-    gave_up,              ///< a caller stopped waiting early
-    bit_rot,              ///< a stored row is damaged for a while
-    effect_reply_lost,    ///< the provider did it, or not, and nobody knows
-    effect_sent_twice,    ///< the network delivers a request to a deduplicating provider twice
-    effect_not_begun,     ///< the provider could not be reached: the claim is released
-    outcome_forgotten,    ///< a caller's transaction commits without giving its outcome
+    crash,              ///< of an instance, between any two events
+    reply_lost_done,    ///< COMMIT was done, its reply lost
+    reply_lost_undone,  ///< rolled back, but the client cannot know
+    commit_late,        ///< a transaction whose client is gone holds its locks and commits seconds later
+    rollback_late,      ///< the same, but it rolls back
+    connection_lost,    ///< before COMMIT was sent
+    executed_twice,     ///< the network delivers a batch a second time, later
+    network_slow,       ///< a batch takes seconds to arrive
+    instance_paused,    ///< longer than a lease
+    holder_paused,      ///< longer than a lease
+    row_locked,         ///< a batch met somebody else's lock
+    poison,             ///< a command that fails its transaction
+    outage,             ///< the store is unavailable for a while
+    store_full_claims,  ///< no room for claims, enough to settle (I9)
+    store_full,         ///< no room at all
+    clock_jump,         ///< of the store
+    gave_up,            ///< a caller stopped waiting early
+    bit_rot,            ///< a stored row is damaged for a while
+    effect_reply_lost,  ///< the provider did it, or not, and nobody knows
+    effect_sent_twice,  ///< the network delivers a request to a deduplicating provider twice
+    effect_not_begun,   ///< the provider could not be reached: the claim is released
+    outcome_forgotten,  ///< a caller's transaction commits without giving its outcome
     count,
 };
 inline constexpr std::size_t fault_count = static_cast<std::size_t>(Fault::count);
@@ -79,10 +79,10 @@ enum class Tally : std::size_t {
     unknowns,
     expired,
     fenced,
-    settled_late,      ///< by a holder whose lease had run out
+    settled_late,  ///< by a holder whose lease had run out
     renewals,
     releases,
-    unclaimed,         ///< grants released because the caller had given up
+    unclaimed,  ///< grants released because the caller had given up
     abandons,
     inconclusive,
     too_early,
@@ -94,8 +94,8 @@ enum class Tally : std::size_t {
     in_transaction,
     swept_bodies,
     swept_records,
-    owner_deaths,      ///< operations that a restart made unknown
-    corrupt_refused,   ///< commands refused because their row was damaged
+    owner_deaths,     ///< operations that a restart made unknown
+    corrupt_refused,  ///< commands refused because their row was damaged
     count,
 };
 inline constexpr std::size_t tally_count = static_cast<std::size_t>(Tally::count);
@@ -109,7 +109,8 @@ struct Counts {
 
 class Stage {
 public:
-    Stage(std::uint64_t seed, bool print);
+    /// `only`: judge this invariant and no other; empty: all of them.
+    Stage(std::uint64_t seed, bool print, std::string only);
 
     // ---- time: one true clock; the store's is it plus an offset
     [[nodiscard]] Duration now() const { return now_; }
@@ -144,17 +145,19 @@ public:
         write(fmt::format(text, std::forward<Args>(args)...));
     }
     [[nodiscard]] std::uint64_t trace_hash() const { return hash_; }
+    /// Throws Violation, unless another invariant is the only one that is judged.
     template <class... Args>
-    [[noreturn]] void violated(std::string_view invariant, fmt::format_string<Args...> text, Args&&... args) {
+    void violated(std::string_view invariant, fmt::format_string<Args...> text, Args&&... args) {
         fail(invariant, fmt::format(text, std::forward<Args>(args)...));
     }
 
 private:
     void write(const std::string& line);
-    [[noreturn]] void fail(std::string_view invariant, const std::string& detail);
+    void fail(std::string_view invariant, const std::string& detail);
 
     std::uint64_t seed_;
     bool print_;
+    std::string only_;
     bool calm_ = false;
     SeededRandom random_;
     Duration now_ = seconds{1000};

@@ -83,7 +83,10 @@ void World::send(const Subject& subject, const std::string& key,
         stage_.violated("one provider key per operation", "{} was sent under another key", subject.text());
     // An effect begun within the lease is over before lease + effect deadline: what the policy declares.
     const Duration slowest = subject.policy.effect_deadline * 9 / 10;
-    const auto delay = [&] { return stage_.chance(0.15) ? stage_.between(Duration{0}, slowest) : stage_.between(milliseconds{1}, milliseconds{300}); };
+    const auto delay = [&] {
+        return stage_.chance(0.15) ? stage_.between(Duration{0}, slowest)
+                                   : stage_.between(milliseconds{1}, milliseconds{300});
+    };
     const auto answered = std::make_shared<std::move_only_function<void(Reply, std::string)>>(std::move(reply));
     const bool twice = subject.kind == Kind::retry && stage_.strikes(Fault::effect_sent_twice);
     for (int i = 0; i < (twice ? 2 : 1); ++i) {
@@ -102,12 +105,14 @@ void World::arrive(const Subject& subject, const std::string& key, const Answere
         });
     };
     // A limiter stands before the provider: it says nothing about what an earlier request came to.
-    if (!twice && stage_.chance(0.08)) {
+    if (!twice && stage_.chance(0.15)) {
         stage_.trace("provider {}: not now", subject.text());
         return answer(Reply::try_later);
     }
-    const Duration remembers = subject.policy.dedup_window + subject.policy.lease + subject.policy.effect_deadline + jumped_;
-    const bool known = subject.kind == Kind::retry && effects.executed > 0 && stage_.now() < effects.first_at + remembers;
+    const Duration remembers =
+        subject.policy.dedup_window + subject.policy.lease + subject.policy.effect_deadline + jumped_;
+    const bool known =
+        subject.kind == Kind::retry && effects.executed > 0 && stage_.now() < effects.first_at + remembers;
     if (known) {
         stage_.count(Tally::deduplicated);
         stage_.trace("provider {}: seen this key", subject.text());

@@ -16,11 +16,11 @@
 namespace semel::sim {
 
 enum class Kind {
-    refuse,   ///< a provider that does not deduplicate
-    retry,    ///< a provider that does, within its window
-    resume,   ///< a workflow: its effects are those of its steps
-    joined,   ///< the application settles in its own transaction under the token
-    once,     ///< claim, effect row and outcome in one transaction of the caller's
+    refuse,  ///< a provider that does not deduplicate
+    retry,   ///< a provider that does, within its window
+    resume,  ///< a workflow: its effects are those of its steps
+    joined,  ///< the application settles in its own transaction under the token
+    once,    ///< claim, effect row and outcome in one transaction of the caller's
 };
 std::string_view name(Kind kind);
 
@@ -42,9 +42,9 @@ struct Subject {
 
 /// Statuses that the handlers settle with.
 inline constexpr std::int32_t status_done = 200;
-inline constexpr std::int32_t status_declined = 402;      ///< conclusive: it was not done and never will be
-inline constexpr std::int32_t status_try_later = 429;     ///< not done this time
-inline constexpr std::int32_t status_forgotten = 0;       ///< a transaction that gave no outcome
+inline constexpr std::int32_t status_declined = 402;   ///< conclusive: it was not done and never will be
+inline constexpr std::int32_t status_try_later = 429;  ///< not done this time
+inline constexpr std::int32_t status_forgotten = 0;    ///< a transaction that gave no outcome
 
 enum class Reply { done, declined, try_later };
 
@@ -64,9 +64,9 @@ public:
 
     struct Effects {
         int executed = 0;
-        int in_flight = 0;        ///< sent, not yet at the provider
+        int in_flight = 0;  ///< sent, not yet at the provider
         std::set<std::string> keys;
-        std::string receipt;      ///< of the one that was executed
+        std::string receipt;  ///< of the one that was executed
         Duration first_at{0};
     };
     [[nodiscard]] const Effects& effects(const Subject& subject) const { return effects_[subject.number]; }
