@@ -29,7 +29,7 @@ std::string option_line(const OptionInfo& option) {
     std::string names;
     for (const std::string& name : option.names)
         names += fmt::format("{}\\fB{}\\fR", names.empty() ? "" : ", ", roff(name));
-    const std::string value = option.value.empty() ? "" : fmt::format("\\fI{}\\fR", roff(option.value));
+    std::string value = option.value.empty() ? "" : fmt::format("\\fI{}\\fR", roff(option.value));
     if (names.empty()) return value;
     return value.empty() ? names : names + ' ' + value;
 }

@@ -11,9 +11,8 @@
 #include "semel/postgres.hpp"
 #include "semel/sqlite.hpp"
 
+namespace semel {
 namespace {
-
-using namespace semel;
 
 /// Ends the program with the failure's message.
 template <class T>
@@ -96,22 +95,30 @@ private:
     Committer& committer_;
 };
 
+void hold() {
+    std::puts("owned");
+    std::fflush(stdout);
+    while (std::getchar() != EOF) {
+    }
+}
+
+void fill(Store& store) {
+    const auto committer = must(Committer::start(store));
+    Filler(*committer).fill();
+    // Until the leases above are over by the store's own clock.
+    const TimePoint from = later(must(store.now()), std::chrono::milliseconds{150});
+    while (must(store.now()) < from) std::this_thread::yield();
+}
+
 }  // namespace
+}  // namespace semel
 
 int main(int argc, char** argv) {
     if (argc < 2) return 2;
-    const auto store = open(argv[1]);
-    if (argc > 2 && std::strcmp(argv[2], "hold") == 0) {
-        std::puts("owned");
-        std::fflush(stdout);
-        while (std::getchar() != EOF) {
-        }
-        return 0;
-    }
-    const auto committer = must(Committer::start(*store));
-    Filler(*committer).fill();
-    // Until the leases above are over by the store's own clock.
-    const TimePoint from = later(must(store->now()), std::chrono::milliseconds{150});
-    while (must(store->now()) < from) std::this_thread::yield();
+    const auto store = semel::open(argv[1]);
+    if (argc > 2 && std::strcmp(argv[2], "hold") == 0)
+        semel::hold();
+    else
+        semel::fill(*store);
     return 0;
 }
