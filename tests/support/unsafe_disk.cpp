@@ -72,7 +72,7 @@ public:
     Vfs& operator=(const Vfs&) = delete;
 
     /// SQLite's handle of a file; the real VFS's handle lies behind it in the same memory.
-    struct alignas(std::max_align_t) Handle {
+    struct Handle {
         sqlite3_file base{};
         Vfs* vfs = nullptr;
         InodePtr inode{};
