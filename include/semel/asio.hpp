@@ -28,14 +28,17 @@ auto async_execute(Committer& committer, std::vector<Command> commands, Duration
                              [handler = std::move(handler), work = std::move(work)](GroupAnswer answer) mutable {
                                  auto on = work;
                                  boost::asio::post(on, [handler = std::move(handler), work = std::move(work),
-                                                        answer = std::move(answer)]() mutable { std::move(handler)(std::move(answer)); });
+                                                        answer = std::move(answer)]() mutable {
+                                     std::move(handler)(std::move(answer));
+                                 });
                              });
         },
         token, std::move(commands), wait, std::move(waiting));
 }
 
 template <class Executor = boost::asio::any_io_executor>
-boost::asio::awaitable<Result<ClaimAnswer>, Executor> co_claim(Committer& committer, Claim command, Duration wait = Duration{0},
+boost::asio::awaitable<Result<ClaimAnswer>, Executor> co_claim(Committer& committer, Claim command,
+                                                               Duration wait = Duration{0},
                                                                std::shared_ptr<Waiting> waiting = nullptr) {
     prepare(command);
     std::vector<Command> group;
@@ -47,7 +50,8 @@ boost::asio::awaitable<Result<ClaimAnswer>, Executor> co_claim(Committer& commit
 
 /// Renew, SaveCheckpoint, Settle, Release, Abandon or Resolve.
 template <class Executor = boost::asio::any_io_executor>
-boost::asio::awaitable<Result<HolderAnswer>, Executor> co_tell(Committer& committer, Command command, Duration wait = Duration{0}) {
+boost::asio::awaitable<Result<HolderAnswer>, Executor> co_tell(Committer& committer, Command command,
+                                                               Duration wait = Duration{0}) {
     std::vector<Command> group;
     group.push_back(std::move(command));
     GroupAnswer answer = co_await async_execute(committer, std::move(group), wait, std::shared_ptr<Waiting>(),

@@ -15,10 +15,10 @@
 namespace semel {
 
 struct CommitterOptions {
-    std::size_t batch_max = Session::groups_max;     ///< groups in one commit
-    std::size_t batch_bytes_max = 16U << 20;         ///< bodies and checkpoints in one commit
-    std::size_t queue_max = 65536;                   ///< groups waiting; more are refused as `exhausted`
-    Duration timeout = std::chrono::seconds{10};     ///< how long a command is tried when its caller names no limit
+    std::size_t batch_max = Session::groups_max;  ///< groups in one commit
+    std::size_t batch_bytes_max = 16U << 20;      ///< bodies and checkpoints in one commit
+    std::size_t queue_max = 65536;                ///< groups waiting; more are refused as `exhausted`
+    Duration timeout = std::chrono::seconds{10};  ///< how long a command is tried when its caller names no limit
     Duration backoff_first = std::chrono::milliseconds{5};
     Duration backoff_max = std::chrono::milliseconds{500};
 };
@@ -68,7 +68,8 @@ public:
     Result<ClaimAnswer> claim(Claim command, Duration wait = Duration{0});
     Result<HolderAnswer> renew(const Holder& holder, Duration wait = Duration{0});
     Result<HolderAnswer> save(const Holder& holder, Checkpoint checkpoint, Duration wait = Duration{0});
-    Result<HolderAnswer> settle(const Holder& holder, Outcome outcome, bool conclusive = true, Duration wait = Duration{0});
+    Result<HolderAnswer> settle(const Holder& holder, Outcome outcome, bool conclusive = true,
+                                Duration wait = Duration{0});
     Result<HolderAnswer> release(const Holder& holder, Duration wait = Duration{0});
     Result<HolderAnswer> abandon(const Holder& holder, Duration wait = Duration{0});
     Result<HolderAnswer> resolve(Resolve command, Duration wait = Duration{0});

@@ -53,8 +53,8 @@ using ClaimAnswer = std::variant<Claimed, Replay, Busy, Mismatch, Unknown, Expir
 
 /// Done, or done before by the very same command.
 struct Ok {
-    std::optional<State> state{};         ///< after the command; empty: absent
-    TimePoint lease_until{};              ///< of running and unknown
+    std::optional<State> state{};            ///< after the command; empty: absent
+    TimePoint lease_until{};                 ///< of running and unknown
     std::optional<Checkpoint> checkpoint{};  ///< what is stored under the name (first write wins)
     bool operator==(const Ok&) const = default;
 };
@@ -80,11 +80,11 @@ struct Claim {
     Operation operation;
     Fingerprint fingerprint{};
     Attempt attempt{};
-    Policy policy{};                    ///< fixed by the first claim (I12)
+    Policy policy{};                      ///< fixed by the first claim (I12)
     std::optional<TimePoint> key_time{};  ///< of time-ordered keys: lets an absent one be Expired
     std::string correlation{};
-    TimePoint not_after = never;        ///< no new grant later than this (I6)
-    bool in_transaction = false;        ///< claim, effect and outcome commit together: no lease, settled at once
+    TimePoint not_after = never;  ///< no new grant later than this (I6)
+    bool in_transaction = false;  ///< claim, effect and outcome commit together: no lease, settled at once
 };
 
 /// Who holds it: from Claimed.
@@ -130,7 +130,8 @@ struct Late {
 struct Withheld {
     bool operator==(const Withheld&) const = default;
 };
-using Answer = std::variant<Claimed, Replay, Busy, Mismatch, Unknown, Expired, Ok, Settled, Fenced, TooEarly, Late, Withheld>;
+using Answer =
+    std::variant<Claimed, Replay, Busy, Mismatch, Unknown, Expired, Ok, Settled, Fenced, TooEarly, Late, Withheld>;
 
 OperationId id_of(const Command& command);
 

@@ -44,10 +44,10 @@ struct CreatedRow {
 
 /// apply_if: a compare-and-set on state that carries its own idempotency.
 enum class AppliedIf {
-    applied,          ///< the row had the expected state and has the new one now
-    already_applied,  ///< the row has the new state already
-    conflict,         ///< the row has neither
-    missing,          ///< there is no such row
+    applied,            ///< the row had the expected state and has the new one now
+    already_applied,    ///< the row has the new state already
+    conflict,           ///< the row has neither
+    missing,            ///< there is no such row
     retry_transaction,  ///< the database could not serialise this transaction: roll it back and run it again
 };
 

@@ -14,12 +14,12 @@ struct pg_conn;
 namespace semel::postgres {
 
 struct Options {
-    std::string uri{};                                              ///< postgres://user@host/db, as libpq reads it
-    std::size_t sessions_max = 3;                                 ///< connections for batches; one more reads and sweeps
+    std::string uri{};             ///< postgres://user@host/db, as libpq reads it
+    std::size_t sessions_max = 3;  ///< connections for batches; one more reads and sweeps
     Duration connect_timeout = std::chrono::seconds{3};
-    Duration timeout = std::chrono::seconds{5};                   ///< for the reply to one round trip
-    Duration lock_timeout = std::chrono::milliseconds{50};        ///< a row locked longer than this is Busy
-    Duration lock_timeout_again = std::chrono::seconds{4};        ///< for a batch whose reply was lost
+    Duration timeout = std::chrono::seconds{5};             ///< for the reply to one round trip
+    Duration lock_timeout = std::chrono::milliseconds{50};  ///< a row locked longer than this is Busy
+    Duration lock_timeout_again = std::chrono::seconds{4};  ///< for a batch whose reply was lost
 };
 
 /// Connects and checks the server: the schema is the one this program knows, synchronous_commit and fsync are on, it is
@@ -49,7 +49,8 @@ Result<OnceAnswer> once(pg_conn* transaction, const Operation& operation, const 
 /// when another transaction has settled it with an equal outcome.
 Result<TransactionClaim> claim(pg_conn* transaction, const Operation& operation, const Fingerprint& fingerprint,
                                const OnceOptions& options = {});
-Result<HolderAnswer> settle(pg_conn* transaction, const Operation& operation, const Claimed& claimed, const Outcome& outcome);
+Result<HolderAnswer> settle(pg_conn* transaction, const Operation& operation, const Claimed& claimed,
+                            const Outcome& outcome);
 
 /// A value for a column: text that PostgreSQL reads as the column's type, or null.
 struct Column {

@@ -25,9 +25,9 @@ std::string_view name(OnUnknown policy);
 
 struct Policy {
     OnUnknown on_unknown = OnUnknown::refuse;
-    Duration dedup_window{0};                              ///< of `retry`; afterwards it is `refuse`
-    Duration lease = std::chrono::seconds{30};             ///< how fast a crash is noticed
-    Duration effect_deadline = std::chrono::seconds{30};   ///< how long an effect may outlive its lease
+    Duration dedup_window{0};                             ///< of `retry`; afterwards it is `refuse`
+    Duration lease = std::chrono::seconds{30};            ///< how fast a crash is noticed
+    Duration effect_deadline = std::chrono::seconds{30};  ///< how long an effect may outlive its lease
     Retention retention{};
     bool operator==(const Policy&) const = default;
 };

@@ -53,7 +53,8 @@ Result<OnceAnswer> once(sqlite3* transaction, const Operation& operation, const 
 /// when another transaction has settled it with an equal outcome.
 Result<TransactionClaim> claim(sqlite3* transaction, const Operation& operation, const Fingerprint& fingerprint,
                                const OnceOptions& options = {});
-Result<HolderAnswer> settle(sqlite3* transaction, const Operation& operation, const Claimed& claimed, const Outcome& outcome);
+Result<HolderAnswer> settle(sqlite3* transaction, const Operation& operation, const Claimed& claimed,
+                            const Outcome& outcome);
 
 /// A value for a column: text, or null.
 struct Column {

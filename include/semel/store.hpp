@@ -42,7 +42,7 @@ struct Filter {
 
 struct Page {
     std::vector<Record> records{};
-    std::string next{};  ///< pass to the following call; empty at the end
+    std::string next{};         ///< pass to the following call; empty at the end
     std::uint64_t corrupt = 0;  ///< rows passed over because their checksum is wrong
 };
 

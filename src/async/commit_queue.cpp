@@ -46,7 +46,8 @@ void CommitQueue::admit(Submission submission) {
         }
     }
     for (const Command& command : submission.group.commands) lines_.try_emplace(id_of(command));
-    (SEMEL_MUTATION(renewals_queue_up, submission.urgent, false) ? ready_urgent_ : ready_).push_back(std::move(submission));
+    (SEMEL_MUTATION(renewals_queue_up, submission.urgent, false) ? ready_urgent_ : ready_)
+        .push_back(std::move(submission));
 }
 
 /// The group is done with: whoever waits for one of its operations may go on.
@@ -65,7 +66,8 @@ void CommitQueue::free_operations(const Group& group) {
 
 std::optional<CommitQueue::Batch> CommitQueue::gather(Lane lane, Steady now, std::vector<Completion>& completed) {
     const auto fits = [&](bool urgent) { return lane == Lane::only || urgent == (lane == Lane::urgent); };
-    const auto due = std::ranges::find_if(again_, [&](const Batch& b) { return b.not_before <= now && fits(b.urgent); });
+    const auto due =
+        std::ranges::find_if(again_, [&](const Batch& b) { return b.not_before <= now && fits(b.urgent); });
     if (due != again_.end()) {
         Batch batch = std::move(*due);
         again_.erase(due);
@@ -85,7 +87,8 @@ std::optional<CommitQueue::Batch> CommitQueue::gather(Lane lane, Steady now, std
             // Never executed yet, so nothing can have happened.
             const bool gone = submission.waiting && submission.waiting->given_up() && has_claim(group);
             if (gone || submission.deadline <= now) {
-                const Failure failure{Code::unavailable, "waited too long for its turn (committer.timeout); nothing was done"};
+                const Failure failure{Code::unavailable,
+                                      "waited too long for its turn (committer.timeout); nothing was done"};
                 complete(std::move(submission), std::move(group), failure, completed);
                 continue;
             }
@@ -109,7 +112,8 @@ std::optional<CommitQueue::Batch> CommitQueue::gather(Lane lane, Steady now, std
 /// A commit costs about the same for one and for many, so what waits is not cut into small batches side by side: another
 /// is begun only if it is as large as what is out. Below that it is the next commit's, the second at most for everyone.
 bool CommitQueue::may_begin(Steady now) const {
-    return out_since_.empty() || ready_.size() >= std::min(out_groups_, options_.batch_max) || out_since_.front() + patience <= now;
+    return out_since_.empty() || ready_.size() >= std::min(out_groups_, options_.batch_max) ||
+           out_since_.front() + patience <= now;
 }
 
 void CommitQueue::count_out(std::size_t groups, Steady now) {
@@ -181,7 +185,8 @@ void CommitQueue::try_again(Submission submission, Group group, Steady now) {
     // Those that failed together are tried together.
     const auto same = std::ranges::find_if(again_, [&](const Batch& b) {
         return b.not_before == batch.not_before && b.urgent == batch.urgent && b.groups.size() < options_.batch_max &&
-               b.groups.front().again == batch.groups.front().again && b.submissions.front().tries == batch.submissions.front().tries;
+               b.groups.front().again == batch.groups.front().again &&
+               b.submissions.front().tries == batch.submissions.front().tries;
     });
     if (same == again_.end()) {
         again_.push_back(std::move(batch));
@@ -192,7 +197,8 @@ void CommitQueue::try_again(Submission submission, Group group, Steady now) {
 }
 
 /// One group failed by itself.
-void CommitQueue::fail(Submission submission, Group group, const Failure& failure, Steady now, std::vector<Completion>& completed) {
+void CommitQueue::fail(Submission submission, Group group, const Failure& failure, Steady now,
+                       std::vector<Completion>& completed) {
     const bool contended_claim = failure.code == Code::contended && is_lone_claim(group);
     const bool in_doubt = SEMEL_MUTATION(busy_while_in_doubt, group.again, group.again && !contended_claim) ||
                           failure.code == Code::indeterminate;
@@ -201,7 +207,8 @@ void CommitQueue::fail(Submission submission, Group group, const Failure& failur
     if (in_doubt && failure.code != Code::corrupt && failure.code != Code::invalid) {
         group.again = SEMEL_MUTATION(again_not_said, true, false);
         if (SEMEL_MUTATION(lost_reply_is_unavailable, false, true))
-            return complete(std::move(submission), std::move(group), Failure{Code::unavailable, failure.message}, completed);
+            return complete(std::move(submission), std::move(group), Failure{Code::unavailable, failure.message},
+                            completed);
         if (time_left) {
             ++figures_.repeats;
             try_again(std::move(submission), std::move(group), now);
@@ -247,8 +254,10 @@ void CommitQueue::finish(Batch batch, Result<Executed> result, Steady now, std::
     if (const auto since = std::exchange(batch.counted, std::nullopt)) count_in(batch.groups.size(), *since);
     if (!result) {
         const Failure& failure = result.failure();
-        const bool one_is_to_blame = failure.code == Code::contended || failure.code == Code::invalid || failure.code == Code::exhausted;
-        if (one_is_to_blame && SEMEL_MUTATION(batch_fails_whole, batch.groups.size() > 1, false)) return split(std::move(batch));
+        const bool one_is_to_blame =
+            failure.code == Code::contended || failure.code == Code::invalid || failure.code == Code::exhausted;
+        if (one_is_to_blame && SEMEL_MUTATION(batch_fails_whole, batch.groups.size() > 1, false))
+            return split(std::move(batch));
         for (std::size_t i = 0; i < batch.groups.size(); ++i)
             fail(std::move(batch.submissions[i]), std::move(batch.groups[i]), failure, now, completed);
         return;
@@ -267,8 +276,11 @@ void CommitQueue::finish(Batch batch, Result<Executed> result, Steady now, std::
         ++figures_.groups;
         if (answer->size() == 1 && std::holds_alternative<Late>(answer->front())) {
             // After a lost reply the first execution may have been granted, and its lease may have run out since.
-            answer = SEMEL_MUTATION(late_repeat_is_unavailable, group.again, false) ? Failure{Code::indeterminate, "claim: repeated after its not_after; the first try may have been granted"}
-                                 : Failure{Code::unavailable, "claim: it reached the store after its not_after; nothing was claimed"};
+            answer = SEMEL_MUTATION(late_repeat_is_unavailable, group.again, false)
+                         ? Failure{Code::indeterminate,
+                                   "claim: repeated after its not_after; the first try may have been granted"}
+                         : Failure{Code::unavailable,
+                                   "claim: it reached the store after its not_after; nothing was claimed"};
         }
         const bool nobody_waits = answer && submission.waiting && !submission.waiting->deliver();
         if (SEMEL_MUTATION(unclaimed_is_kept, nobody_waits, false)) release_unclaimed(*answer, group, now);

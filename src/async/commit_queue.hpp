@@ -82,7 +82,8 @@ private:
     void count_in(std::size_t groups, Steady since);
     void free_operations(const Group& group);
     void complete(Submission submission, Group group, GroupAnswer answer, std::vector<Completion>& completed);
-    void fail(Submission submission, Group group, const Failure& failure, Steady now, std::vector<Completion>& completed);
+    void fail(Submission submission, Group group, const Failure& failure, Steady now,
+              std::vector<Completion>& completed);
     void try_again(Submission submission, Group group, Steady now);
     void split(Batch batch);
     void release_unclaimed(const std::vector<Answer>& answers, const Group& group, Steady now);

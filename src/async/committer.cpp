@@ -44,10 +44,14 @@ public:
             set_not_after(submission);
             if (key_is_ahead(submission)) refused_code = Code::invalid;
             if (refused_code == Code::invalid)
-                refused = "claim: the key's own time is more than five minutes ahead of the store's clock; mint keys when the work starts";
-            else if (stopping_) refused = "the committer is stopping; nothing was done";
+                refused =
+                    "claim: the key's own time is more than five minutes ahead of the store's clock; mint keys when "
+                    "the work starts";
+            else if (stopping_)
+                refused = "the committer is stopping; nothing was done";
             else if (!queue_.push(submission))
-                refused = fmt::format("{} commands wait already (committer.queue_max); nothing was done", options_.queue_max);
+                refused =
+                    fmt::format("{} commands wait already (committer.queue_max); nothing was done", options_.queue_max);
             wake = queue_.worth_waking(lane, std::chrono::steady_clock::now());
         }
         if (wake) waiters(lane).notify_one();
@@ -77,9 +81,11 @@ private:
 
     /// A time-ordered key from the future would be remembered, and refused as expired, at the wrong time.
     bool key_is_ahead(const Submission& submission) const {
-        const TimePoint now = store_time_ ? later(store_time_->store, std::chrono::duration_cast<Duration>(
-                                                                          std::chrono::steady_clock::now() - store_time_->at))
-                                          : TimePoint{std::chrono::floor<Duration>(std::chrono::system_clock::now().time_since_epoch())};
+        const TimePoint now =
+            store_time_
+                ? later(store_time_->store,
+                        std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now() - store_time_->at))
+                : TimePoint{std::chrono::floor<Duration>(std::chrono::system_clock::now().time_since_epoch())};
         for (const Command& command : submission.group.commands) {
             const auto* claim = std::get_if<Claim>(&command);
             if (claim != nullptr && claim->key_time && *claim->key_time > later(now, key_ahead_max)) return true;
@@ -88,9 +94,7 @@ private:
     }
 
     /// Who sleeps until there is work for a lane. A lone thread does the work of both.
-    std::condition_variable& waiters(Lane lane) {
-        return lane == Lane::urgent && !one_ ? wake_urgent_ : wake_general_;
-    }
+    std::condition_variable& waiters(Lane lane) { return lane == Lane::urgent && !one_ ? wake_urgent_ : wake_general_; }
 
     /// After a batch: what was parked behind it may be another thread's work, now or later.
     void wake_others(Steady now) {
@@ -131,8 +135,10 @@ private:
                 return;
             }
             std::condition_variable& wake = waiters(lane);
-            if (const auto at = queue_.wake_at(lane)) wake.wait_until(lock, *at);
-            else wake.wait(lock);
+            if (const auto at = queue_.wake_at(lane))
+                wake.wait_until(lock, *at);
+            else
+                wake.wait(lock);
         }
     }
 
@@ -219,9 +225,11 @@ GroupAnswer Committer::execute(std::vector<Command> commands, Duration wait) {
         return std::move(*mailbox->answer);
     }
     if (claims)
-        return Failure{Code::unavailable, "claim: no answer from the store in time (committer.timeout); a late grant is released"};
-    return Failure{Code::indeterminate, "no answer from the store in time (committer.timeout); the command may still be done: repeat it or "
-                                        "look the operation up"};
+        return Failure{Code::unavailable,
+                       "claim: no answer from the store in time (committer.timeout); a late grant is released"};
+    return Failure{Code::indeterminate,
+                   "no answer from the store in time (committer.timeout); the command may still be done: repeat it or "
+                   "look the operation up"};
 }
 
 void prepare(Claim& claim) { claim.attempt = mint_attempt(); }
@@ -249,29 +257,43 @@ Result<HolderAnswer> Committer::save(const Holder& holder, Checkpoint checkpoint
 Result<HolderAnswer> Committer::settle(const Holder& holder, Outcome outcome, bool conclusive, Duration wait) {
     return tell(*this, Settle{holder, std::move(outcome), conclusive}, wait);
 }
-Result<HolderAnswer> Committer::release(const Holder& holder, Duration wait) { return tell(*this, Release{holder}, wait); }
-Result<HolderAnswer> Committer::abandon(const Holder& holder, Duration wait) { return tell(*this, Abandon{holder}, wait); }
-Result<HolderAnswer> Committer::resolve(Resolve command, Duration wait) { return tell(*this, std::move(command), wait); }
+Result<HolderAnswer> Committer::release(const Holder& holder, Duration wait) {
+    return tell(*this, Release{holder}, wait);
+}
+Result<HolderAnswer> Committer::abandon(const Holder& holder, Duration wait) {
+    return tell(*this, Abandon{holder}, wait);
+}
+Result<HolderAnswer> Committer::resolve(Resolve command, Duration wait) {
+    return tell(*this, std::move(command), wait);
+}
 
 // ---- answers ---------------------------------------------------------------------------------------------------
 
 Result<ClaimAnswer> claim_answer(GroupAnswer answer) {
     using R = Result<ClaimAnswer>;
     if (!answer) return std::move(answer).failure();
-    return std::visit(match{[](Claimed& a) -> R { return ClaimAnswer{std::move(a)}; }, [](Replay& a) -> R { return ClaimAnswer{std::move(a)}; },
-                            [](Busy& a) -> R { return ClaimAnswer{a}; }, [](Mismatch& a) -> R { return ClaimAnswer{a}; },
-                            [](Unknown& a) -> R { return ClaimAnswer{a}; }, [](Expired& a) -> R { return ClaimAnswer{a}; },
-                            [](auto&) -> R { return Failure{Code::corrupt, "claim: the store gave an answer that a claim cannot have"}; }},
-                      answer->front());
+    return std::visit(
+        match{[](Claimed& a) -> R { return ClaimAnswer{std::move(a)}; },
+              [](Replay& a) -> R { return ClaimAnswer{std::move(a)}; }, [](Busy& a) -> R { return ClaimAnswer{a}; },
+              [](Mismatch& a) -> R { return ClaimAnswer{a}; }, [](Unknown& a) -> R { return ClaimAnswer{a}; },
+              [](Expired& a) -> R { return ClaimAnswer{a}; },
+              [](auto&) -> R {
+                  return Failure{Code::corrupt, "claim: the store gave an answer that a claim cannot have"};
+              }},
+        answer->front());
 }
 
 Result<HolderAnswer> holder_answer(GroupAnswer answer) {
     using R = Result<HolderAnswer>;
     if (!answer) return std::move(answer).failure();
-    return std::visit(match{[](Ok& a) -> R { return HolderAnswer{std::move(a)}; }, [](Settled& a) -> R { return HolderAnswer{std::move(a)}; },
-                            [](Fenced& a) -> R { return HolderAnswer{a}; }, [](TooEarly& a) -> R { return HolderAnswer{a}; },
-                            [](auto&) -> R { return Failure{Code::corrupt, "the store gave an answer that this command cannot have"}; }},
-                      answer->front());
+    return std::visit(
+        match{[](Ok& a) -> R { return HolderAnswer{std::move(a)}; },
+              [](Settled& a) -> R { return HolderAnswer{std::move(a)}; },
+              [](Fenced& a) -> R { return HolderAnswer{a}; }, [](TooEarly& a) -> R { return HolderAnswer{a}; },
+              [](auto&) -> R {
+                  return Failure{Code::corrupt, "the store gave an answer that this command cannot have"};
+              }},
+        answer->front());
 }
 
 }  // namespace semel

@@ -9,7 +9,8 @@ bool matches(const Filter& filter, const Record& record, TimePoint now) {
     if (filter.state && *filter.state != record.state) return false;
     if (filter.tenant && (!record.operation || record.operation->scope.tenant() != *filter.tenant)) return false;
     if (filter.scope_name && (!record.operation || record.operation->scope.name() != *filter.scope_name)) return false;
-    if (filter.generation && (!record.operation || record.operation->scope.generation() != *filter.generation)) return false;
+    if (filter.generation && (!record.operation || record.operation->scope.generation() != *filter.generation))
+        return false;
     if (filter.correlation && record.correlation != *filter.correlation) return false;
     // A tombstone has forgotten when it was created; it was before it settled.
     const TimePoint born = record.created != TimePoint{} ? record.created : record.settled_at.value_or(now);
@@ -24,10 +25,11 @@ Status check_sweep_clock(std::optional<TimePoint> last_sweep, TimePoint now, boo
     const bool back = later(now, sweep_step_back_max) < *last_sweep;
     if (!ahead && !back) return Done{};
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now - *last_sweep).count();
-    return Failure{Code::unavailable,
-                   fmt::format("sweep: the store's clock moved by {} s since the last sweep ({} at most); nothing was swept. "
-                               "If the clock is right, run `semel ops sweep --accept-clock` once",
-                               seconds, ahead ? "7 days ahead" : "5 minutes back")};
+    return Failure{
+        Code::unavailable,
+        fmt::format("sweep: the store's clock moved by {} s since the last sweep ({} at most); nothing was swept. "
+                    "If the clock is right, run `semel ops sweep --accept-clock` once",
+                    seconds, ahead ? "7 days ahead" : "5 minutes back")};
 }
 
 }  // namespace semel

@@ -14,7 +14,8 @@ struct Step {
 };
 
 /// One command on what was found. Tokens are taken only by grants.
-Result<Step> step(const Command& command, std::size_t index, Found found, const PlanInput& input, std::uint64_t& tokens_used) {
+Result<Step> step(const Command& command, std::size_t index, Found found, const PlanInput& input,
+                  std::uint64_t& tokens_used) {
     if (auto* failure = std::get_if<Failure>(&found)) return std::move(*failure);
     if (std::holds_alternative<Locked>(found)) {
         if (std::holds_alternative<Claim>(command)) return Step{Busy{locked_retry_after}, std::nullopt};

@@ -17,7 +17,7 @@ struct Locked {};
 using Found = std::variant<std::optional<Record>, Locked, Failure>;
 
 struct Write {
-    std::size_t command;         ///< flat index of the command that made it
+    std::size_t command;  ///< flat index of the command that made it
     OperationId id;
     std::optional<Record> next;  ///< empty: remove
     bool existed = false;
@@ -33,7 +33,8 @@ struct PlanInput {
     TimePoint now;
     Token first_token;  ///< the first unused one; the plan takes them in order
     Epoch owner;
-    std::optional<Failure> refuse_claims;  ///< I9: set when there is no room: new grants fail with it, nothing else does
+    std::optional<Failure>
+        refuse_claims;  ///< I9: set when there is no room: new grants fail with it, nothing else does
 };
 
 /// `found` has one entry per command, in the order of the groups and their commands.

@@ -158,8 +158,10 @@ bool take_field(Record& r, Tag tag, std::string_view value) {
         case Tag::effect_deadline: r.policy.effect_deadline = duration(); return good;
         case Tag::retention: r.policy.retention.identity = duration(); return good;
         case Tag::response_retention:
-            if (value.empty()) r.policy.retention.response.reset();
-            else r.policy.retention.response = duration();
+            if (value.empty())
+                r.policy.retention.response.reset();
+            else
+                r.policy.retention.response = duration();
             return good;
         case Tag::created: r.created = time(); return good;
         case Tag::tries: r.tries = static_cast<std::uint32_t>(number_in(value, good)); return good;
@@ -179,7 +181,8 @@ bool take_field(Record& r, Tag tag, std::string_view value) {
             ByteReader in(value);
             const std::string_view key = in.counted();
             if (!in.ok()) return false;
-            const std::string_view rest = value.substr(static_cast<std::size_t>(key.data() + key.size() - value.data()));
+            const std::string_view rest =
+                value.substr(static_cast<std::size_t>(key.data() + key.size() - value.data()));
             r.checkpoints.push_back({std::string(key), std::string(rest)});
             return true;
         }
@@ -188,8 +191,9 @@ bool take_field(Record& r, Tag tag, std::string_view value) {
 }
 
 Failure corrupt(const Row& row, std::string_view what) {
-    return {Code::corrupt, fmt::format("operation {}: {}; the row is neither replayed nor run again (see docs/formats/record.md)",
-                                       to_hex(row.id.bytes), what)};
+    return {Code::corrupt,
+            fmt::format("operation {}: {}; the row is neither replayed nor run again (see docs/formats/record.md)",
+                        to_hex(row.id.bytes), what)};
 }
 
 }  // namespace
@@ -255,13 +259,15 @@ Result<Record> from_row(const Row& row) {
     while (!in.at_end() && in.ok()) {
         const auto tag = static_cast<Tag>(in.u8());
         const std::string_view value = in.counted();
-        if (!in.ok() || !take_field(r, tag, value)) return corrupt(row, "its record has a field this program does not know");
+        if (!in.ok() || !take_field(r, tag, value))
+            return corrupt(row, "its record has a field this program does not know");
     }
     if (row.outcome) r.outcome.body = *row.outcome;
     if (row.outcome.has_value() != (r.state == State::settled && r.outcome.kept))
         return corrupt(row, "its outcome is missing or should not be there");
     if (r.state == State::settled && !r.settled_at) return corrupt(row, "it is settled without a time");
-    if (row.scope.has_value() != row.key.has_value()) return corrupt(row, "it has a scope without a key, or a key without a scope");
+    if (row.scope.has_value() != row.key.has_value())
+        return corrupt(row, "it has a scope without a key, or a key without a scope");
     if (row.scope) {
         auto scope = Scope::parse(*row.scope);
         auto key = Key::parse(*row.key);

@@ -18,7 +18,7 @@ struct Row {
     State state = State::running;
     std::optional<std::string> scope;  ///< Scope::text(); absent together with the key in a tombstone
     std::optional<std::string> key;
-    std::string record;                 ///< everything else, then 8 bytes of checksum
+    std::string record;                  ///< everything else, then 8 bytes of checksum
     std::optional<std::string> outcome;  ///< the body that a replay returns
 };
 

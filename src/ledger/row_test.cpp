@@ -12,7 +12,8 @@ using namespace std::chrono_literals;
 
 /// A record with every field away from its default.
 Record full_record() {
-    const Operation operation{Scope::parse("acme/payments#2").value(), Key::parse("8e03978e-40d5-43e8-bc93-6894a57f9324").value()};
+    const Operation operation{Scope::parse("acme/payments#2").value(),
+                              Key::parse("8e03978e-40d5-43e8-bc93-6894a57f9324").value()};
     Record r;
     r.id = operation.id();
     r.operation = operation;
@@ -26,7 +27,11 @@ Record full_record() {
     r.attempt = {first_half(sha256("attempt"))};
     r.owner = Epoch{12};
     r.lease_until = time_from_micros(1'700'000'030'000'000);
-    r.policy = {.on_unknown = OnUnknown::retry, .dedup_window = 24h, .lease = 5s, .effect_deadline = 7s, .retention = {.identity = 48h, .response = 1h}};
+    r.policy = {.on_unknown = OnUnknown::retry,
+                .dedup_window = 24h,
+                .lease = 5s,
+                .effect_deadline = 7s,
+                .retention = {.identity = 48h, .response = 1h}};
     r.created = time_from_micros(1'700'000'000'000'001);
     r.tries = 3;
     r.unknown_since = time_from_micros(1'700'000'030'000'001);
@@ -68,7 +73,9 @@ TEST(Row, KeepsEveryFieldOfARecord) {
 TEST(Row, AnyFlippedBitIsCorrupt) {
     for (const Record& record : {full_record(), settled_record(), tombstone()}) {
         const Row whole = to_row(record);
-        const auto flip = [](std::string& bytes, std::size_t bit) { bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ (1 << bit % 8)); };
+        const auto flip = [](std::string& bytes, std::size_t bit) {
+            bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ (1 << bit % 8));
+        };
         const auto expect_corrupt = [&](const Row& row, const char* what, std::size_t at) {
             const auto read = from_row(row);
             ASSERT_FALSE(read) << what << " bit " << at;

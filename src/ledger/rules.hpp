@@ -10,9 +10,9 @@ namespace semel {
 
 /// What the world looks like at the moment of the decision.
 struct Moment {
-    TimePoint now;      ///< the store's clock, read after the record was locked
-    Token fresh;        ///< larger than every token the store has given out; used if the decision grants a claim
-    Epoch owner;        ///< who asks, on an embedded store
+    TimePoint now;  ///< the store's clock, read after the record was locked
+    Token fresh;    ///< larger than every token the store has given out; used if the decision grants a claim
+    Epoch owner;    ///< who asks, on an embedded store
 };
 
 struct Decision {

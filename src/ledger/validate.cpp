@@ -31,8 +31,9 @@ bool clean(std::string_view text) {
 
 Status check_span(std::string_view what, Duration value, Duration least, Duration most) {
     if (value >= least && value <= most) return Done{};
-    return invalid(fmt::format("{} is {} ms; it must be between {} ms and {} ms", what, value / std::chrono::milliseconds{1},
-                               least / std::chrono::milliseconds{1}, most / std::chrono::milliseconds{1}));
+    return invalid(fmt::format("{} is {} ms; it must be between {} ms and {} ms", what,
+                               value / std::chrono::milliseconds{1}, least / std::chrono::milliseconds{1},
+                               most / std::chrono::milliseconds{1}));
 }
 
 Status check_policy(const Policy& policy) {
@@ -44,7 +45,8 @@ Status check_policy(const Policy& policy) {
     const Retention& retention = policy.retention;
     if (retention.identity) {
         if (auto ok = check_span("retention", *retention.identity, std::chrono::seconds{1}, span_max); !ok) return ok;
-        if (*retention.identity < policy.lease) return invalid("retention is shorter than the lease: a record would not outlive its effect");
+        if (*retention.identity < policy.lease)
+            return invalid("retention is shorter than the lease: a record would not outlive its effect");
     }
     if (retention.response) {
         if (auto ok = check_span("response_retention", *retention.response, Duration{0}, span_max); !ok) return ok;
@@ -59,13 +61,17 @@ Status validate(const Command& command) {
         match{[](const Claim& c) -> Status {
                   if (c.correlation.size() > correlation_bytes_max || !printable(c.correlation))
                       return invalid("a correlation id has at most 255 printable ASCII characters");
-                  if (c.in_transaction) return invalid("a claim inside a caller's transaction goes through semel/sqlite.hpp or semel/postgres.hpp");
+                  if (c.in_transaction)
+                      return invalid(
+                          "a claim inside a caller's transaction goes through semel/sqlite.hpp or semel/postgres.hpp");
                   return check_policy(c.policy);
               },
               [](const SaveCheckpoint& c) -> Status {
-                  if (c.checkpoint.name.empty() || c.checkpoint.name.size() > checkpoint_name_bytes_max || !clean(c.checkpoint.name))
+                  if (c.checkpoint.name.empty() || c.checkpoint.name.size() > checkpoint_name_bytes_max ||
+                      !clean(c.checkpoint.name))
                       return invalid("a checkpoint's name has 1 to 255 bytes and no control characters");
-                  if (c.checkpoint.value.size() > checkpoint_bytes_max) return invalid("a checkpoint's value has at most 1 MiB");
+                  if (c.checkpoint.value.size() > checkpoint_bytes_max)
+                      return invalid("a checkpoint's value has at most 1 MiB");
                   return Done{};
               },
               [](const Settle& c) -> Status {
@@ -75,9 +81,12 @@ Status validate(const Command& command) {
                   return Done{};
               },
               [](const Resolve& c) -> Status {
-                  if (c.who.empty() || c.who.size() > person_bytes_max || !clean(c.who)) return invalid("resolve: say who decides, in 1 to 255 bytes");
-                  if (c.why.empty() || c.why.size() > reason_bytes_max || !clean(c.why)) return invalid("resolve: say why, in 1 to 4096 bytes");
-                  if (c.outcome && c.outcome->body.size() > outcome_bytes_max) return invalid("an outcome has at most 64 MiB");
+                  if (c.who.empty() || c.who.size() > person_bytes_max || !clean(c.who))
+                      return invalid("resolve: say who decides, in 1 to 255 bytes");
+                  if (c.why.empty() || c.why.size() > reason_bytes_max || !clean(c.why))
+                      return invalid("resolve: say why, in 1 to 4096 bytes");
+                  if (c.outcome && c.outcome->body.size() > outcome_bytes_max)
+                      return invalid("an outcome has at most 64 MiB");
                   return Done{};
               },
               [](const Renew&) -> Status { return Done{}; }, [](const Release&) -> Status { return Done{}; },

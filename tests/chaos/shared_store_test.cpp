@@ -30,7 +30,8 @@ TEST(SharedStore, OfManyProcessesExactlyOneIsGrantedEachOperation) {  // I1
             for (int i = 0; i < operations; ++i) {
                 const auto answer = committer->claim(claim("op" + std::to_string(i)));
                 if (!answer) _exit(1);
-                if (std::holds_alternative<Claimed>(*answer)) notes.run("insert into grants values (" + std::to_string(i) + ")");
+                if (std::holds_alternative<Claimed>(*answer))
+                    notes.run("insert into grants values (" + std::to_string(i) + ")");
             }
             committer.reset();
             _exit(0);
@@ -95,7 +96,8 @@ TEST(SharedStore, ARowLockedByAUsersTransactionIsBusyAndHoldsNobodyElseUp) {
 TEST(SharedStore, SettingsThatLoseAcknowledgedClaimsAreRefused) {
     const TestDatabase database;
     TestConnection admin(database.uri());
-    admin.run("do $$ begin execute format('alter database %I set synchronous_commit = off', current_database()); end $$");
+    admin.run(
+        "do $$ begin execute format('alter database %I set synchronous_commit = off', current_database()); end $$");
     const auto refused = postgres::open({.uri = database.uri()});
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.failure().code, Code::invalid);

@@ -28,7 +28,8 @@ TEST(SqliteFaults, ASecondOwnerIsRefusedAndToldWhoOwnsIt) {
     const auto second = sqlite::open({.path = file(folder)});
     ASSERT_FALSE(second);
     EXPECT_EQ(second.failure().code, Code::unavailable);
-    EXPECT_NE(second.failure().message.find("process " + std::to_string(getpid()) + " owns it"), std::string::npos) << second.failure().message;
+    EXPECT_NE(second.failure().message.find("process " + std::to_string(getpid()) + " owns it"), std::string::npos)
+        << second.failure().message;
     // Reading beside the owner is fine; writing is not.
     auto reader = sqlite::open({.path = file(folder), .access = sqlite::Access::read}).value();
     EXPECT_TRUE(reader->list({}, "", 10));
@@ -79,7 +80,10 @@ TEST(SqliteFaults, AFileThatIsNoDatabaseIsLeftAlone) {
                     if (write(report, line.data(), line.size()) < 0) _exit(1);
                 };
                 say('c');
-                if (!std::get<Ok>(committer->settle(holder(command, std::get<Claimed>(answer)), {200, key, true}).value()).state) _exit(1);
+                if (!std::get<Ok>(
+                         committer->settle(holder(command, std::get<Claimed>(answer)), {200, key, true}).value())
+                         .state)
+                    _exit(1);
                 say('s');
             }
         });
@@ -112,7 +116,8 @@ TEST(SqliteFaults, AKilledOwnerLosesNothingAcknowledgedAndItsLeasesAreUnknown) {
         kill(child, SIGKILL);
         waitpid(child, nullptr, 0);
         ssize_t got = 0;
-        while ((got = read(pipe_ends[0], buffer, sizeof buffer)) > 0) said.append(buffer, static_cast<std::size_t>(got));
+        while ((got = read(pipe_ends[0], buffer, sizeof buffer)) > 0)
+            said.append(buffer, static_cast<std::size_t>(got));
         close(pipe_ends[0]);
 
         auto store = sqlite::open({.path = file(folder)}).value();
@@ -152,14 +157,18 @@ void fill_until_refused(Store& store, std::size_t body_bytes) {
         }
         const Claimed mine = as<Claimed>(executed->answers[0]->front());
         // One in four stays open.
-        if (i % 4 == 0 && held.size() < 64) held.emplace_back(command, mine);
-        else as<Ok>(execute(*session, Settle{holder(command, mine), {200, std::string(body_bytes, 'x'), true}}));
+        if (i % 4 == 0 && held.size() < 64)
+            held.emplace_back(command, mine);
+        else
+            as<Ok>(execute(*session, Settle{holder(command, mine), {200, std::string(body_bytes, 'x'), true}}));
     }
     ASSERT_TRUE(refused) << "the store never became full";
     ASSERT_EQ(held.size(), 64U);
     // I9: the open ones settle; what was there is there; nothing was evicted.
-    for (const auto& [command, mine] : held) as<Ok>(execute(*session, Settle{holder(command, mine), {200, std::string(body_bytes, 'y'), true}}));
-    for (const auto& [command, mine] : held) EXPECT_TRUE(is<Replay>(execute(*session, claim(command.operation.key.text()))));
+    for (const auto& [command, mine] : held)
+        as<Ok>(execute(*session, Settle{holder(command, mine), {200, std::string(body_bytes, 'y'), true}}));
+    for (const auto& [command, mine] : held)
+        EXPECT_TRUE(is<Replay>(execute(*session, claim(command.operation.key.text()))));
     EXPECT_TRUE(is<Replay>(execute(*session, claim("k1"))));
 }
 
@@ -174,7 +183,8 @@ TEST(SqliteFaults, AFullDiskRefusesClaimsWhileThereIsRoomToSettle) {  // I9
     const TempFolder folder;
     const pid_t child = fork();
     if (child == 0) {
-        if (unshare(CLONE_NEWNS | (getuid() == 0 ? 0 : CLONE_NEWUSER)) != 0 || mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        if (unshare(CLONE_NEWNS | (getuid() == 0 ? 0 : CLONE_NEWUSER)) != 0 ||
+            mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
             mount("tmpfs", folder.path().c_str(), "tmpfs", 0, "size=16m") != 0) {
             std::fprintf(stderr, "no small disk to be had: %s\n", std::strerror(errno));
             _exit(2);

@@ -97,7 +97,8 @@ boost::asio::awaitable<void> pay(Committer& committer, std::string key, int& don
 TEST_P(CommitterOverStore, CoroutinesOfOneThreadShareCommits) {
     boost::asio::io_context context;
     int done = 0;
-    for (int i = 0; i < 200; ++i) boost::asio::co_spawn(context, pay(*committer_, "k" + std::to_string(i), done), boost::asio::detached);
+    for (int i = 0; i < 200; ++i)
+        boost::asio::co_spawn(context, pay(*committer_, "k" + std::to_string(i), done), boost::asio::detached);
     context.run();
     EXPECT_EQ(done, 200);
     EXPECT_EQ(world_->store().list({.state = State::settled}, "", 1000)->records.size(), 200U);
@@ -117,7 +118,8 @@ TEST_P(CommitterOverStore, BadCommandsAreRefusedBeforeTheyReachTheStore) {
         ASSERT_FALSE(answer);
         EXPECT_EQ(answer.failure().code, Code::invalid);
     }
-    EXPECT_EQ(committer_->resolve({.id = {}, .token_seen = {}, .outcome = {}, .who = "", .why = "x"}).failure().code, Code::invalid);
+    EXPECT_EQ(committer_->resolve({.id = {}, .token_seen = {}, .outcome = {}, .who = "", .why = "x"}).failure().code,
+              Code::invalid);
     EXPECT_EQ(committer_->save({}, {"", "x"}).failure().code, Code::invalid);
     EXPECT_EQ(committer_->execute({}).failure().code, Code::invalid);
     EXPECT_TRUE(world_->store().list({}, "", 10)->records.empty());
@@ -138,7 +140,8 @@ TEST_P(CommitterOverStore, StoppingFinishesWhatWasSubmitted) {
     for (int i = 0; i < 100; ++i) {
         std::vector<Command> group;
         group.emplace_back(claim("k" + std::to_string(i)));
-        committer_->submit(std::move(group), 10s, nullptr, [&](GroupAnswer answer) { answered += answer.ok() ? 1 : 0; });
+        committer_->submit(std::move(group), 10s, nullptr,
+                           [&](GroupAnswer answer) { answered += answer.ok() ? 1 : 0; });
     }
     committer_.reset();
     EXPECT_EQ(answered, 100);

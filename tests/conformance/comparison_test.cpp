@@ -22,24 +22,25 @@ struct Step {
 };
 
 std::ostream& operator<<(std::ostream& out, const Step& step) {
-    static const char* names[] = {"claim", "renew", "save", "settle", "release", "abandon", "resolve", "group", "pass", "sweep", "restart"};
+    static const char* names[] = {"claim",   "renew", "save", "settle", "release", "abandon",
+                                  "resolve", "group", "pass", "sweep",  "restart"};
     return out << names[step.what] << "(" << step.key << "," << step.variant << ")";
 }
 
 rc::Gen<Step> any_step() {
-    return rc::gen::build<Step>(
-        rc::gen::set(&Step::what, rc::gen::weightedElement<Step::What>({{8, Step::claim},
-                                                                        {2, Step::renew},
-                                                                        {2, Step::save},
-                                                                        {4, Step::settle},
-                                                                        {2, Step::release},
-                                                                        {2, Step::abandon},
-                                                                        {2, Step::resolve},
-                                                                        {2, Step::group},
-                                                                        {3, Step::pass},
-                                                                        {2, Step::sweep},
-                                                                        {1, Step::restart}})),
-        rc::gen::set(&Step::key, rc::gen::inRange(0, keys)), rc::gen::set(&Step::variant, rc::gen::inRange(0, 12)));
+    return rc::gen::build<Step>(rc::gen::set(&Step::what, rc::gen::weightedElement<Step::What>({{8, Step::claim},
+                                                                                                {2, Step::renew},
+                                                                                                {2, Step::save},
+                                                                                                {4, Step::settle},
+                                                                                                {2, Step::release},
+                                                                                                {2, Step::abandon},
+                                                                                                {2, Step::resolve},
+                                                                                                {2, Step::group},
+                                                                                                {3, Step::pass},
+                                                                                                {2, Step::sweep},
+                                                                                                {1, Step::restart}})),
+                                rc::gen::set(&Step::key, rc::gen::inRange(0, keys)),
+                                rc::gen::set(&Step::variant, rc::gen::inRange(0, 12)));
 }
 
 /// A store with what a client of it remembers: the claims it was granted.
@@ -73,31 +74,39 @@ private:
 
 /// Times and tokens differ between clocks and counters; everything else has to be equal.
 std::string essence(const Answer& answer) {
-    const auto outcome = [](const Outcome& o) { return std::to_string(o.status) + "/" + o.body + (o.kept ? "" : "/tombstone"); };
-    return std::visit(match{[](const Claimed& a) {
-                                std::string text = std::string("claimed") + (a.doubt ? " doubt" : "") + " tries " + std::to_string(a.tries);
-                                for (const Checkpoint& c : a.checkpoints) text += " " + c.name + "=" + c.value;
-                                return text;
-                            },
-                            [&](const Replay& a) { return "replay " + outcome(a.outcome); }, [](const Busy&) { return std::string("busy"); },
-                            [](const Mismatch&) { return std::string("mismatch"); }, [](const Unknown&) { return std::string("unknown"); },
-                            [](const Expired&) { return std::string("expired"); },
-                            [](const Ok& a) {
-                                return "ok " + std::string(a.state ? name(*a.state) : "absent") + (a.checkpoint ? " " + a.checkpoint->value : "");
-                            },
-                            [&](const Settled& a) { return "settled " + outcome(a.outcome); }, [](const Fenced&) { return std::string("fenced"); },
-                            [](const TooEarly&) { return std::string("too early"); }, [](const Late&) { return std::string("late"); },
-                            [](const Withheld&) { return std::string("withheld"); }},
-                      answer);
+    const auto outcome = [](const Outcome& o) {
+        return std::to_string(o.status) + "/" + o.body + (o.kept ? "" : "/tombstone");
+    };
+    return std::visit(
+        match{[](const Claimed& a) {
+                  std::string text =
+                      std::string("claimed") + (a.doubt ? " doubt" : "") + " tries " + std::to_string(a.tries);
+                  for (const Checkpoint& c : a.checkpoints) text += " " + c.name + "=" + c.value;
+                  return text;
+              },
+              [&](const Replay& a) { return "replay " + outcome(a.outcome); },
+              [](const Busy&) { return std::string("busy"); }, [](const Mismatch&) { return std::string("mismatch"); },
+              [](const Unknown&) { return std::string("unknown"); },
+              [](const Expired&) { return std::string("expired"); },
+              [](const Ok& a) {
+                  return "ok " + std::string(a.state ? name(*a.state) : "absent") +
+                         (a.checkpoint ? " " + a.checkpoint->value : "");
+              },
+              [&](const Settled& a) { return "settled " + outcome(a.outcome); },
+              [](const Fenced&) { return std::string("fenced"); },
+              [](const TooEarly&) { return std::string("too early"); }, [](const Late&) { return std::string("late"); },
+              [](const Withheld&) { return std::string("withheld"); }},
+        answer);
 }
 
 std::string essence(const std::optional<Record>& record) {
     if (!record) return "absent";
     const Record& r = *record;
-    std::string text = std::string(name(r.state)) + (r.doubt ? " doubt" : "") + (r.touched ? " touched" : "") + (r.unfilled ? " unfilled" : "") +
-                       " tries " + std::to_string(r.tries) + " policy " + std::string(name(r.policy.on_unknown)) + " outcome " +
-                       std::to_string(r.outcome.status) + "/" + r.outcome.body + (r.outcome.kept ? "" : "/tombstone") + " by " + r.resolved_by +
-                       " key " + (r.operation ? r.operation->text() : "-") + " correlation " + r.correlation;
+    std::string text = std::string(name(r.state)) + (r.doubt ? " doubt" : "") + (r.touched ? " touched" : "") +
+                       (r.unfilled ? " unfilled" : "") + " tries " + std::to_string(r.tries) + " policy " +
+                       std::string(name(r.policy.on_unknown)) + " outcome " + std::to_string(r.outcome.status) + "/" +
+                       r.outcome.body + (r.outcome.kept ? "" : "/tombstone") + " by " + r.resolved_by + " key " +
+                       (r.operation ? r.operation->text() : "-") + " correlation " + r.correlation;
     for (const Checkpoint& c : r.checkpoints) text += " " + c.name + "=" + c.value;
     for (const Event& e : r.history) text += " " + std::string(name(e.what));
     return text;
@@ -147,11 +156,14 @@ std::string run(Side& side, const Step& step) {
         }
         case Step::renew: return by_holder([](Holder h) { return Renew{h}; });
         case Step::save:
-            return by_holder([&](Holder h) { return SaveCheckpoint{h, {"step" + std::to_string(step.key), std::to_string(step.variant)}}; });
+            return by_holder([&](Holder h) {
+                return SaveCheckpoint{h, {"step" + std::to_string(step.key), std::to_string(step.variant)}};
+            });
         case Step::settle:
             return by_holder([&](Holder h) {
                 const std::string body = "outcome " + std::to_string(step.variant);
-                return Settle{h, step.variant == 7 ? Outcome::tombstone(200) : Outcome{200 + step.key, body, true}, step.variant % 5 != 4};
+                return Settle{h, step.variant == 7 ? Outcome::tombstone(200) : Outcome{200 + step.key, body, true},
+                              step.variant % 5 != 4};
             });
         case Step::release: return by_holder([](Holder h) { return Release{h}; });
         case Step::abandon: return by_holder([](Holder h) { return Abandon{h}; });
@@ -177,7 +189,8 @@ std::string run(Side& side, const Step& step) {
         case Step::pass: side.world().pass(step.variant < 4 ? 10min : step.variant < 9 ? 61min : 25h); return "passed";
         case Step::sweep: {
             const auto swept = side.world().store().sweep(step.variant < 6 ? 1 : 100, true);
-            return "swept " + std::to_string(swept.value().bodies_dropped) + "+" + std::to_string(swept.value().removed);
+            return "swept " + std::to_string(swept.value().bodies_dropped) + "+" +
+                   std::to_string(swept.value().removed);
         }
         case Step::restart:
             if (side.world().embedded()) side.restart();

@@ -112,7 +112,8 @@ TEST_P(StoreConformance, OfConcurrentClaimsExactlyOneIsClaimed) {  // I1
                     auto executed = sessions[static_cast<std::size_t>(t)]->execute(std::span(&group, 1));
                     // Losing the race for a lock is not an answer: the committer tries again, and so do we.
                     if (!executed && executed.failure().code == Code::contended) continue;
-                    if (executed && !executed->answers[0] && executed->answers[0].failure().code == Code::contended) continue;
+                    if (executed && !executed->answers[0] && executed->answers[0].failure().code == Code::contended)
+                        continue;
                     ASSERT_TRUE(executed) << executed.failure().message;
                     ASSERT_TRUE(executed->answers[0]) << executed->answers[0].failure().message;
                     const Answer& answer = executed->answers[0]->front();
@@ -285,7 +286,8 @@ TEST_P(StoreConformance, TheFirstCheckpointOfANameWinsAndIsHandedOn) {
 TEST_P(StoreConformance, CheckpointsOfAnOperationHaveALimit) {
     const Claim first = claim("k1");
     const Holder mine = holder(first, claimed(first));
-    for (std::size_t i = 0; i < Record::checkpoints_max; ++i) as<Ok>(execute(SaveCheckpoint{mine, {"step" + std::to_string(i), "x"}}));
+    for (std::size_t i = 0; i < Record::checkpoints_max; ++i)
+        as<Ok>(execute(SaveCheckpoint{mine, {"step" + std::to_string(i), "x"}}));
     const Group group = lone(SaveCheckpoint{mine, {"one more", "x"}});
     auto executed = session_->execute(std::span(&group, 1));
     ASSERT_TRUE(executed);
@@ -301,10 +303,12 @@ TEST_P(StoreConformance, APersonResolvesAnUnknownOutcomeOnceTheEffectCanHaveEnde
     const Claimed mine = claimed(first);
     as<Ok>(execute(Abandon{holder(first, mine)}));
     const OperationId id = first.operation.id();
-    EXPECT_TRUE(is<TooEarly>(execute(Resolve{id, mine.token, Outcome{200, "found it", true}, "ann", "settlement file"})));
+    EXPECT_TRUE(
+        is<TooEarly>(execute(Resolve{id, mine.token, Outcome{200, "found it", true}, "ann", "settlement file"})));
     world_->pass(61s);
     EXPECT_TRUE(is<Fenced>(execute(Resolve{id, {mine.token.value + 1}, std::nullopt, "ann", "no"})));
-    EXPECT_EQ(as<Ok>(execute(Resolve{id, mine.token, Outcome{200, "found it", true}, "ann", "settlement file"})).state, State::settled);
+    EXPECT_EQ(as<Ok>(execute(Resolve{id, mine.token, Outcome{200, "found it", true}, "ann", "settlement file"})).state,
+              State::settled);
     EXPECT_EQ(as<Replay>(execute(claim("k1"))).outcome.body, "found it");
     const auto record = find(first);
     EXPECT_EQ(record->resolved_by, "ann");
@@ -341,18 +345,24 @@ TEST_P(StoreConformance, AFullBatchAnswersEveryCommand) {
         const Claimed mine = as<Claimed>(executed->answers[i]->front());
         tokens.insert(mine.token.value);
         // Settle one half, claim the other half again, and some new ones.
-        if (i % 2 == 0) mixed.push_back(lone(Settle{holder(claims[i], mine), {200, "body" + std::to_string(i), true}}));
-        else if (i % 4 == 1) mixed.push_back(lone(claim("k" + std::to_string(i))));
-        else mixed.push_back(lone(claim("new" + std::to_string(i))));
+        if (i % 2 == 0)
+            mixed.push_back(lone(Settle{holder(claims[i], mine), {200, "body" + std::to_string(i), true}}));
+        else if (i % 4 == 1)
+            mixed.push_back(lone(claim("k" + std::to_string(i))));
+        else
+            mixed.push_back(lone(claim("new" + std::to_string(i))));
     }
     EXPECT_EQ(tokens.size(), Session::groups_max);
     executed = session_->execute(mixed);
     ASSERT_TRUE(executed) << executed.failure().message;
     for (std::size_t i = 0; i < mixed.size(); ++i) {
         const Answer& answer = executed->answers[i]->front();
-        if (i % 2 == 0) EXPECT_TRUE(is<Ok>(answer)) << i;
-        else if (i % 4 == 1) EXPECT_TRUE(is<Busy>(answer)) << i;
-        else EXPECT_TRUE(is<Claimed>(answer)) << i;
+        if (i % 2 == 0)
+            EXPECT_TRUE(is<Ok>(answer)) << i;
+        else if (i % 4 == 1)
+            EXPECT_TRUE(is<Busy>(answer)) << i;
+        else
+            EXPECT_TRUE(is<Claimed>(answer)) << i;
     }
     std::vector<Group> replays;
     for (std::size_t i = 0; i < batch.size(); i += 2) replays.push_back(lone(claim("k" + std::to_string(i))));
@@ -368,7 +378,8 @@ TEST_P(StoreConformance, AGroupStandsOrFallsTogether) {
     const Claim child = claim("child");
 
     Group stale;
-    stale.commands.push_back(SaveCheckpoint{{parent.operation.id(), {mine.token.value + 1}, mine.attempt}, {"step", "1"}});
+    stale.commands.push_back(
+        SaveCheckpoint{{parent.operation.id(), {mine.token.value + 1}, mine.attempt}, {"step", "1"}});
     stale.commands.push_back(child);
     auto executed = session_->execute(std::span(&stale, 1));
     ASSERT_TRUE(executed);
@@ -525,7 +536,8 @@ TEST_P(StoreConformance, AFlippedBitIsCorruptAndNeverAReplayOrARerun) {
             const Claimed mine = claimed(first);
             as<Ok>(execute(Settle{holder(first, mine), {200, "the outcome", true}}));
             world_->damage(first.operation.id(), column, byte);
-            for (const Command& command : {Command{claim(key)}, Command{Settle{holder(first, mine), {200, "x", true}}}}) {
+            for (const Command& command :
+                 {Command{claim(key)}, Command{Settle{holder(first, mine), {200, "x", true}}}}) {
                 const Group group = lone(command);
                 auto executed = session_->execute(std::span(&group, 1));
                 ASSERT_TRUE(executed) << executed.failure().message;

@@ -30,7 +30,9 @@ inline Claim claim(const std::string& key, const std::string& body = "body") {
             .in_transaction = false};
 }
 
-inline Holder holder(const Claim& claim, const Claimed& claimed) { return {claim.operation.id(), claimed.token, claimed.attempt}; }
+inline Holder holder(const Claim& claim, const Claimed& claimed) {
+    return {claim.operation.id(), claimed.token, claimed.attempt};
+}
 
 inline Group lone(Command command, bool again = false) {
     Group group;
@@ -52,7 +54,8 @@ inline Answer execute(Session& session, Command command, bool again = false) {
 template <class T>
 T as(const Answer& answer) {
     const T* wanted = std::get_if<T>(&answer);
-    if (wanted == nullptr) throw std::runtime_error("another answer than expected: alternative " + std::to_string(answer.index()));
+    if (wanted == nullptr)
+        throw std::runtime_error("another answer than expected: alternative " + std::to_string(answer.index()));
     return *wanted;
 }
 

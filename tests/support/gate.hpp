@@ -39,7 +39,7 @@ private:
     std::atomic<bool> stopping_ = false;
     std::atomic<int> cuts_ = 0;
     std::mutex mutex_;
-    Watch watch_;                       // guarded by mutex_, as are the following
+    Watch watch_;  // guarded by mutex_, as are the following
     std::vector<std::thread> serving_;
     std::thread accepting_;
 };

@@ -11,16 +11,19 @@
 namespace semel::test {
 namespace {
 
-std::string with_database(const std::string& uri, const std::string& name) { return uri.substr(0, uri.rfind('/') + 1) + name; }
+std::string with_database(const std::string& uri, const std::string& name) {
+    return uri.substr(0, uri.rfind('/') + 1) + name;
+}
 
 }  // namespace
 
 std::string server_variable(const char* name) {
     const char* value = std::getenv(name);
     if (value == nullptr || *value == '\0')
-        throw std::runtime_error(fmt::format("{} is not set: run the tests by `./dev test`, or this one inside "
-                                             "tests/servers/with-servers",
-                                             name));
+        throw std::runtime_error(
+            fmt::format("{} is not set: run the tests by `./dev test`, or this one inside "
+                        "tests/servers/with-servers",
+                        name));
     return value;
 }
 
@@ -32,12 +35,14 @@ TestDatabase::TestDatabase() {
     const auto colon = server.rfind(':');
     port_ = static_cast<int>(std::strtol(server.c_str() + colon + 1, nullptr, 10));
     TestConnection(server).run("create database " + name_);
-    if (auto migrated = postgres::migrate({.uri = uri_}); !migrated) throw std::runtime_error(migrated.failure().message);
+    if (auto migrated = postgres::migrate({.uri = uri_}); !migrated)
+        throw std::runtime_error(migrated.failure().message);
 }
 
 TestDatabase::~TestDatabase() {
     try {
-        TestConnection(server_variable("SEMEL_TEST_POSTGRES")).run("drop database if exists " + name_ + " with (force)");
+        TestConnection(server_variable("SEMEL_TEST_POSTGRES"))
+            .run("drop database if exists " + name_ + " with (force)");
     } catch (const std::exception&) {
         // The server may be gone by the test's own doing; its folder goes with it.
     }

@@ -22,8 +22,8 @@ public:
     TestDatabase(const TestDatabase&) = delete;
     TestDatabase& operator=(const TestDatabase&) = delete;
 
-    [[nodiscard]] const std::string& uri() const { return uri_; }             ///< straight to PostgreSQL
-    [[nodiscard]] const std::string& pooled_uri() const { return pooled_; }   ///< through PgBouncer in transaction mode
+    [[nodiscard]] const std::string& uri() const { return uri_; }            ///< straight to PostgreSQL
+    [[nodiscard]] const std::string& pooled_uri() const { return pooled_; }  ///< through PgBouncer in transaction mode
     [[nodiscard]] std::string host() const { return "127.0.0.1"; }
     [[nodiscard]] int port() const { return port_; }
     /// The direct URI with another port: to put a gate in between.

@@ -62,7 +62,8 @@ public:
     [[nodiscard]] bool embedded() const override { return true; }
     void clear() override {
         store_.reset();
-        for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(folder_.path() / (std::string("semel.db") + suffix));
+        for (const char* suffix : {"", "-wal", "-shm"})
+            std::filesystem::remove(folder_.path() / (std::string("semel.db") + suffix));
         open();
     }
 
@@ -90,7 +91,8 @@ public:
 
 private:
     void open() {
-        store_ = must(sqlite::open({.path = (folder_.path() / "semel.db").string(), .reserve_bytes = 0, .clock = clock_.reader()}));
+        store_ = must(sqlite::open(
+            {.path = (folder_.path() / "semel.db").string(), .reserve_bytes = 0, .clock = clock_.reader()}));
     }
     TestClock clock_;
     TempFolder folder_;
@@ -106,7 +108,9 @@ public:
         store_ = must(postgres::open({.uri = pooled_ ? database_.pooled_uri() : database_.uri()}));
     }
     [[nodiscard]] bool embedded() const override { return false; }
-    void clear() override { connection_.run("truncate semel.operation; delete from semel.meta where name = 'swept_at'"); }
+    void clear() override {
+        connection_.run("truncate semel.operation; delete from semel.meta where name = 'swept_at'");
+    }
 
     /// The server's clock cannot be moved: every record becomes older instead.
     void pass(Duration time) override {
@@ -124,7 +128,8 @@ public:
             cursor = page.next;
         } while (!cursor.empty());
         connection_.run("update semel.operation set due = due - " + std::to_string(time.count()) + " where state = 0");
-        connection_.run("update semel.meta set value = value - " + std::to_string(time.count()) + " where name = 'swept_at'");
+        connection_.run("update semel.meta set value = value - " + std::to_string(time.count()) +
+                        " where name = 'swept_at'");
     }
 
     void damage(const OperationId& id, std::string_view column, std::size_t byte) override {
@@ -134,15 +139,17 @@ public:
         const std::string bytes = text ? "convert_to(" + name + ", 'UTF8')" : name;
         const std::string at = std::to_string(byte) + " % octet_length(" + bytes + ")";
         const std::string flipped = "set_byte(" + bytes + ", " + at + ", get_byte(" + bytes + ", " + at + ") # 1)";
-        connection_.run("update semel.operation set " + name + " = " + (text ? "convert_from(" + flipped + ", 'UTF8')" : flipped) + where);
+        connection_.run("update semel.operation set " + name + " = " +
+                        (text ? "convert_from(" + flipped + ", 'UTF8')" : flipped) + where);
     }
 
 private:
     void put(const Record& record) {
         const Row row = to_row(record);
         const auto hex = [](const std::string& bytes) { return "'\\x" + to_hex(bytes) + "'"; };
-        connection_.run("update semel.operation set due = " + (row.due ? std::to_string(*row.due) : std::string("null")) +
-                        ", record = " + hex(row.record) + " where op = '" + to_hex(row.id.bytes) + "'");
+        connection_.run(
+            "update semel.operation set due = " + (row.due ? std::to_string(*row.due) : std::string("null")) +
+            ", record = " + hex(row.record) + " where op = '" + to_hex(row.id.bytes) + "'");
     }
     bool pooled_;
     TestDatabase database_;

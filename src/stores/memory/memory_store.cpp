@@ -37,8 +37,10 @@ Executed MemoryStore::execute(std::span<const Group> groups) {
     Plan planned = plan(groups, std::move(found), {now, next_token_, owner_, std::nullopt});
     next_token_.value += planned.tokens_used;
     for (Write& write : planned.writes) {
-        if (write.next) records_.insert_or_assign(write.id, std::move(*write.next));
-        else records_.erase(write.id);
+        if (write.next)
+            records_.insert_or_assign(write.id, std::move(*write.next));
+        else
+            records_.erase(write.id);
     }
     return {now, std::move(planned.answers)};
 }

@@ -111,7 +111,8 @@ constexpr const char* insert_sql =
 constexpr const char* update_sql =
     "update semel.operation as o set token = u.token, due = u.due, state = u.state, scope = u.scope, key = u.key, "
     "record = u.record, outcome = u.outcome "
-    "from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::smallint[], $5::text[], $6::text[], $7::bytea[], $8::bytea[]) "
+    "from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::smallint[], $5::text[], $6::text[], $7::bytea[], "
+    "$8::bytea[]) "
     "as u (op, token, due, state, scope, key, record, outcome) where o.op = u.op";
 
 Params ids_param(std::vector<OperationId> ids) {
@@ -126,7 +127,7 @@ Params ids_param(std::vector<OperationId> ids) {
 // ---- session ---------------------------------------------------------------------------------------------------
 
 enum class Claims {
-    blind,   ///< lone claims go into the INSERT without being looked up
+    blind,  ///< lone claims go into the INSERT without being looked up
     looked_up,
 };
 
@@ -158,9 +159,11 @@ private:
     Result<std::vector<OperationId>> present(const std::vector<OperationId>& ids);
     static Batch flatten(std::span<const Group> groups);
     Result<Loaded> load(const Batch& batch, const std::vector<bool>& is_blind);
-    Result<std::vector<OperationId>> write(const Batch& batch, const Plan& planned, const std::vector<bool>& row_exists);
+    Result<std::vector<OperationId>> write(const Batch& batch, const Plan& planned,
+                                           const std::vector<bool>& row_exists);
     Result<Executed> transact(std::span<const Group> groups, Claims claims, int depth = 0);
-    Result<Executed> answer_rest(std::span<const Group> groups, Executed executed, std::vector<std::size_t> rest, int depth);
+    Result<Executed> answer_rest(std::span<const Group> groups, Executed executed, std::vector<std::size_t> rest,
+                                 int depth);
     Failure failed(const WireError& error, std::string_view tried);
     Failure failed_at_commit(const WireError& error);
 
@@ -181,8 +184,9 @@ Status PostgresSession::reconnect() {
 /// of the table they were made for, so they may not be ones that are good for small tables only.
 Status PostgresSession::set_up_session() {
     wire_->send(settings_sql(false), settings_params(options_.lock_timeout));
-    wire_->send("select set_config('enable_seqscan', 'off', false), set_config('enable_hashjoin', 'off', false), "
-                "set_config('enable_mergejoin', 'off', false)");
+    wire_->send(
+        "select set_config('enable_seqscan', 'off', false), set_config('enable_hashjoin', 'off', false), "
+        "set_config('enable_mergejoin', 'off', false)");
     auto answered = wire_->round_trip(options_.timeout);
     if (auto* error = std::get_if<WireError>(&answered)) {
         wire_.reset();
@@ -244,24 +248,28 @@ Result<PostgresSession::Loaded> PostgresSession::load(const Batch& batch, const 
 
     wire_->send("begin isolation level read committed read write");
     const bool sets = !wire_->direct() || batch.again;
-    if (sets) wire_->send(settings_sql(true), settings_params(batch.again ? options_.lock_timeout_again : options_.lock_timeout));
+    if (sets)
+        wire_->send(settings_sql(true),
+                    settings_params(batch.again ? options_.lock_timeout_again : options_.lock_timeout));
     if (!wanted.empty()) {
-        static const std::string skipping =
-            fmt::format("select {} from semel.operation where op = any($1::uuid[]) order by op for update skip locked", columns);
+        static const std::string skipping = fmt::format(
+            "select {} from semel.operation where op = any($1::uuid[]) order by op for update skip locked", columns);
         static const std::string waiting =
             fmt::format("select {} from semel.operation where op = any($1::uuid[]) order by op for update", columns);
         wire_->send_kept(batch.again ? waiting.c_str() : skipping.c_str(), ids_param(wanted));
     }
     // I5, I3: the clock and the tokens after the locks.
-    wire_->send_kept("select (extract(epoch from clock_timestamp()) * 1000000)::bigint, nextval('semel.token'), "
-                     "current_setting('synchronous_commit') = 'off'");
+    wire_->send_kept(
+        "select (extract(epoch from clock_timestamp()) * 1000000)::bigint, nextval('semel.token'), "
+        "current_setting('synchronous_commit') = 'off'");
     auto answered = wire_->round_trip(options_.timeout);
     if (auto* error = std::get_if<WireError>(&answered)) return failed(*error, "lock the operations of a batch");
     auto& rows = std::get<0>(answered);
     if (rows.back().bytes(0, 2) == std::string_view("\1", 1)) {
         if (!wire_->roll_back(options_.timeout)) wire_.reset();
-        return Failure{Code::unavailable, fmt::format("{}: synchronous_commit is off: nothing is claimed until it is on",
-                                                      without_password(options_.uri))};
+        return Failure{Code::unavailable,
+                       fmt::format("{}: synchronous_commit is off: nothing is claimed until it is on",
+                                   without_password(options_.uri))};
     }
 
     Loaded loaded;
@@ -308,13 +316,16 @@ Result<std::vector<OperationId>> PostgresSession::present(const std::vector<Oper
 
 /// The second round trip. Returns the ids that the INSERT put in; a batch with a group of several commands is committed
 /// only if that is all of them.
-Result<std::vector<OperationId>> PostgresSession::write(const Batch& batch, const Plan& planned, const std::vector<bool>& row_exists) {
+Result<std::vector<OperationId>> PostgresSession::write(const Batch& batch, const Plan& planned,
+                                                        const std::vector<bool>& row_exists) {
     std::vector<Row> inserts;
     std::vector<Row> updates;
     std::vector<OperationId> removes;
     for (const Write& write : planned.writes) {
-        if (!write.next) removes.push_back(write.id);
-        else (row_exists[write.command] ? updates : inserts).push_back(to_row(*write.next));
+        if (!write.next)
+            removes.push_back(write.id);
+        else
+            (row_exists[write.command] ? updates : inserts).push_back(to_row(*write.next));
     }
     const std::size_t insert_count = inserts.size();
     if (insert_count > 0) wire_->send_kept(insert_sql, row_params(std::move(inserts)));
@@ -322,9 +333,10 @@ Result<std::vector<OperationId>> PostgresSession::write(const Batch& batch, cons
     if (!removes.empty()) {
         Params params = ids_param(std::move(removes));
         params.int8(released_row_kept.count());
-        wire_->send("update semel.operation set state = 0, scope = null, key = null, record = '', outcome = null, "
-                    "due = (extract(epoch from clock_timestamp()) * 1000000)::bigint + $2 where op = any($1::uuid[])",
-                    params);
+        wire_->send(
+            "update semel.operation set state = 0, scope = null, key = null, record = '', outcome = null, "
+            "due = (extract(epoch from clock_timestamp()) * 1000000)::bigint + $2 where op = any($1::uuid[])",
+            params);
     }
     const bool commit_later = batch.has_large_group && insert_count > 0;
     if (!commit_later) wire_->send("commit");
@@ -356,7 +368,8 @@ Result<Executed> PostgresSession::transact(std::span<const Group> groups, Claims
     std::vector<bool> is_blind(batch.commands.size(), false);
     if (claims == Claims::blind && !batch.again) {
         for (std::size_t i = 0; i < batch.commands.size(); ++i)
-            is_blind[i] = std::holds_alternative<Claim>(*batch.commands[i]) && groups[batch.group_of[i]].commands.size() == 1;
+            is_blind[i] =
+                std::holds_alternative<Claim>(*batch.commands[i]) && groups[batch.group_of[i]].commands.size() == 1;
     }
     auto loaded = load(batch, is_blind);
     if (!loaded) return loaded.failure();
@@ -386,8 +399,8 @@ Result<Executed> PostgresSession::transact(std::span<const Group> groups, Claims
 
 /// Answers the claims that met a row they had not looked up. What fails here fails for these groups alone: the others
 /// are committed.
-Result<Executed> PostgresSession::answer_rest(std::span<const Group> groups, Executed executed, std::vector<std::size_t> rest,
-                                              int depth) {
+Result<Executed> PostgresSession::answer_rest(std::span<const Group> groups, Executed executed,
+                                              std::vector<std::size_t> rest, int depth) {
     if (rest.empty()) return executed;
     const auto fail_all = [&](const std::vector<std::size_t>& which, const Failure& failure) {
         for (std::size_t g : which) executed.answers[g] = failure;
@@ -593,10 +606,10 @@ Result<Swept> PostgresStore::sweep(std::size_t limit, bool accept_clock) {
     wire.send("select value from semel.meta where name = 'swept_at' for update skip locked");
     Params params;
     params.int8(static_cast<std::int64_t>(limit) + 1);
-    static const std::string due_sql =
-        fmt::format("select {} from semel.operation where state = 3 and due is not null and "
-                    "due <= (extract(epoch from clock_timestamp()) * 1000000)::bigint order by due limit $1 for update skip locked",
-                    columns);
+    static const std::string due_sql = fmt::format(
+        "select {} from semel.operation where state = 3 and due is not null and "
+        "due <= (extract(epoch from clock_timestamp()) * 1000000)::bigint order by due limit $1 for update skip locked",
+        columns);
     wire.send(due_sql.c_str(), params);
     wire.send(clock_sql);
     auto answered = wire.round_trip(options_.timeout);
@@ -627,18 +640,23 @@ Result<Swept> PostgresStore::sweep(std::size_t limit, bool accept_clock) {
         if (!record) continue;
         Decision decision = semel::sweep(std::move(*record), now);
         if (!decision.changed) continue;
-        if (decision.next) updates.push_back(to_row(*decision.next));
-        else removes.push_back(read_row(rows[3], at).id);
+        if (decision.next)
+            updates.push_back(to_row(*decision.next));
+        else
+            removes.push_back(read_row(rows[3], at).id);
     }
     swept.bodies_dropped = updates.size();
     swept.removed = removes.size();
     if (!updates.empty()) wire.send(update_sql, row_params(std::move(updates)));
-    if (!removes.empty()) wire.send("delete from semel.operation where op = any($1::uuid[])", ids_param(std::move(removes)));
+    if (!removes.empty())
+        wire.send("delete from semel.operation where op = any($1::uuid[])", ids_param(std::move(removes)));
     Params released;
     released.int8(static_cast<std::int64_t>(limit)).int8(micros(now));
-    wire.send("delete from semel.operation where op = any(array(select op from semel.operation where state = 0 and due is not null "
-              "and due <= $2 order by due limit $1 for update skip locked))",
-              released);
+    wire.send(
+        "delete from semel.operation where op = any(array(select op from semel.operation where state = 0 and due is "
+        "not null "
+        "and due <= $2 order by due limit $1 for update skip locked))",
+        released);
     Params mark;
     mark.int8(micros(now));
     wire.send("update semel.meta set value = $1 where name = 'swept_at'", mark);

@@ -19,43 +19,52 @@ Failure failure_of(const WireError& error, std::string_view tried, const Options
 Result<int> schema_of(Wire& wire, Duration timeout) {
     wire.send("select to_regclass('semel.meta') is not null");
     auto exists = wire.round_trip(timeout);
-    if (auto* error = std::get_if<WireError>(&exists)) return Failure{Code::unavailable, "read the schema: " + error->message};
+    if (auto* error = std::get_if<WireError>(&exists))
+        return Failure{Code::unavailable, "read the schema: " + error->message};
     if (std::get<0>(exists)[0].bytes(0, 0) != std::string_view("\1", 1)) return 0;
     wire.send("select value from semel.meta where name = 'schema'");
     auto version = wire.round_trip(timeout);
-    if (auto* error = std::get_if<WireError>(&version)) return Failure{code_of(error->sqlstate), "read semel.meta: " + error->message};
+    if (auto* error = std::get_if<WireError>(&version))
+        return Failure{code_of(error->sqlstate), "read semel.meta: " + error->message};
     const Rows& rows = std::get<0>(version)[0];
     return rows.count() == 0 ? 0 : static_cast<int>(rows.integer(0, 0));
 }
 
 Status check_server(Wire& wire, const Options& options) {
     const std::string where = without_password(options.uri);
-    wire.send("select current_setting('synchronous_commit') = 'off', current_setting('fsync') = 'off', pg_is_in_recovery()");
+    wire.send(
+        "select current_setting('synchronous_commit') = 'off', current_setting('fsync') = 'off', pg_is_in_recovery()");
     auto settings = wire.round_trip(options.timeout);
     if (auto* error = std::get_if<WireError>(&settings)) return failure_of(*error, "check the server", options);
     const Rows& rows = std::get<0>(settings)[0];
     const auto is_true = [&](int column) { return rows.bytes(0, column) == std::string_view("\1", 1); };
     if (is_true(0))
-        return Failure{Code::invalid, fmt::format("open {}: synchronous_commit is off for this role or database: a crash of the server "
-                                                  "would lose acknowledged claims; set it to on",
-                                                  where)};
+        return Failure{
+            Code::invalid,
+            fmt::format("open {}: synchronous_commit is off for this role or database: a crash of the server "
+                        "would lose acknowledged claims; set it to on",
+                        where)};
     if (is_true(1))
-        return Failure{Code::invalid, fmt::format("open {}: fsync is off on this server: a crash would lose acknowledged claims; set it to "
-                                                  "on",
-                                                  where)};
+        return Failure{
+            Code::invalid,
+            fmt::format("open {}: fsync is off on this server: a crash would lose acknowledged claims; set it to "
+                        "on",
+                        where)};
     if (is_true(2))
         return Failure{Code::invalid, fmt::format("open {}: this server is a standby; claims need the primary", where)};
     const auto version = schema_of(wire, options.timeout);
     if (!version) return version.failure();
     if (*version == schema_version()) return Done{};
     if (*version > schema_version())
-        return Failure{Code::invalid, fmt::format("open {}: its schema is version {}, this program knows up to {}: use a newer semel", where,
-                                                  *version, schema_version())};
-    return Failure{Code::invalid, fmt::format("open {}: {}: run `semel migrate --store {}`", where,
-                                              *version == 0 ? "it has no schema `semel`"
-                                                            : fmt::format("its schema is version {}, this program needs {}", *version,
-                                                                          schema_version()),
-                                              where)};
+        return Failure{Code::invalid,
+                       fmt::format("open {}: its schema is version {}, this program knows up to {}: use a newer semel",
+                                   where, *version, schema_version())};
+    return Failure{Code::invalid,
+                   fmt::format("open {}: {}: run `semel migrate --store {}`", where,
+                               *version == 0 ? "it has no schema `semel`"
+                                             : fmt::format("its schema is version {}, this program needs {}", *version,
+                                                           schema_version()),
+                               where)};
 }
 
 Result<int> migrate(const Options& options) {
@@ -81,7 +90,8 @@ Result<int> migrate(const Options& options) {
         PQclear(result);
         if (!has_meta) return 0;
         result = PQexec(connection, "select value from semel.meta where name = 'schema'");
-        const int version = PQntuples(result) == 1 ? static_cast<int>(std::strtol(PQgetvalue(result, 0, 0), nullptr, 10)) : 0;
+        const int version =
+            PQntuples(result) == 1 ? static_cast<int>(std::strtol(PQgetvalue(result, 0, 0), nullptr, 10)) : 0;
         PQclear(result);
         return version;
     };
@@ -90,8 +100,10 @@ Result<int> migrate(const Options& options) {
     const auto version = version_now();
     if (!version) return version.failure();
     if (*version > schema_version())
-        return Failure{Code::invalid, fmt::format("migrate {}: its schema is version {}, this program knows up to {}: use a newer semel",
-                                                  without_password(options.uri), *version, schema_version())};
+        return Failure{
+            Code::invalid,
+            fmt::format("migrate {}: its schema is version {}, this program knows up to {}: use a newer semel",
+                        without_password(options.uri), *version, schema_version())};
     for (int next = *version; next < schema_version(); ++next) {
         if (auto done = run(migrations[next]); !done) return done.failure();
     }

@@ -127,7 +127,8 @@ Code code_of(const std::string& sqlstate) {
     if (state == "53100" || state == "54000") return Code::exhausted;
     if (state == "XX001" || state == "XX002") return Code::corrupt;
     // Bad data, a violated constraint, a missing table or right: the same statement would fail again.
-    if (state.starts_with("22") || state.starts_with("23") || state.starts_with("42") || state == "54001") return Code::invalid;
+    if (state.starts_with("22") || state.starts_with("23") || state.starts_with("42") || state == "54001")
+        return Code::invalid;
     return Code::unavailable;
 }
 
@@ -214,11 +215,12 @@ void Wire::send_kept(const char* sql, const Params& params) {
     const std::string name = kept != kept_.end() ? kept->name : name_of(sql);
     const Bound bound(params.values_);
     if (kept == kept_.end()) {
-        if (PQsendPrepare(connection_.get(), name.c_str(), sql, bound.count(), params.types_.data()) != 1) send_failed_ = true;
+        if (PQsendPrepare(connection_.get(), name.c_str(), sql, bound.count(), params.types_.data()) != 1)
+            send_failed_ = true;
         queued_.push_back({sql});
     }
-    const int sent = PQsendQueryPrepared(connection_.get(), name.c_str(), bound.count(), bound.values.data(), bound.lengths.data(),
-                                         bound.formats.data(), 1);
+    const int sent = PQsendQueryPrepared(connection_.get(), name.c_str(), bound.count(), bound.values.data(),
+                                         bound.lengths.data(), bound.formats.data(), 1);
     if (sent != 1) send_failed_ = true;
     queued_.emplace_back();
 }
@@ -267,19 +269,22 @@ std::variant<std::vector<Rows>, WireError> Wire::round_trip(Duration timeout) {
             if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK && !error) {
                 const char* state = PQresultErrorField(raw, PG_DIAG_SQLSTATE);
                 const char* message = PQresultErrorField(raw, PG_DIAG_MESSAGE_PRIMARY);
-                if (state == nullptr || PQstatus(connection) == CONNECTION_BAD) return lost(message != nullptr ? message : "read");
+                if (state == nullptr || PQstatus(connection) == CONNECTION_BAD)
+                    return lost(message != nullptr ? message : "read");
                 error = WireError{state, one_line(message)};
                 // A kept statement no longer fits the schema, or is gone: a new connection has none.
                 if (error->sqlstate == "0A000" || error->sqlstate == "26000") usable_ = false;
             }
             rows.push_back(std::move(result));
         }
-        const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+        const auto left =
+            std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
         if (left.count() <= 0) return lost("no reply in time");
         pollfd wait{PQsocket(connection), static_cast<short>(flushed ? POLLIN : POLLIN | POLLOUT), 0};
         const int ready = poll(&wait, 1, static_cast<int>(left.count()) + 1);
         if (ready < 0 && errno != EINTR) return lost("poll");
-        if (ready > 0 && (wait.revents & (POLLIN | POLLHUP | POLLERR)) != 0 && PQconsumeInput(connection) != 1) return lost("read");
+        if (ready > 0 && (wait.revents & (POLLIN | POLLHUP | POLLERR)) != 0 && PQconsumeInput(connection) != 1)
+            return lost("read");
     }
 }
 

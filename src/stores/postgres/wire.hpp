@@ -65,7 +65,8 @@ public:
     [[nodiscard]] int count() const { return PQntuples(result_.get()); }
     [[nodiscard]] bool is_null(int row, int column) const { return PQgetisnull(result_.get(), row, column) != 0; }
     [[nodiscard]] std::string_view bytes(int row, int column) const {
-        return {PQgetvalue(result_.get(), row, column), static_cast<std::size_t>(PQgetlength(result_.get(), row, column))};
+        return {PQgetvalue(result_.get(), row, column),
+                static_cast<std::size_t>(PQgetlength(result_.get(), row, column))};
     }
     [[nodiscard]] std::optional<std::string> optional_bytes(int row, int column) const {
         if (is_null(row, column)) return std::nullopt;

@@ -14,7 +14,8 @@ struct Moved {
 Moved move_pages(sqlite3* connection) {
     int in_log = 0;
     int moved = 0;
-    if (sqlite3_wal_checkpoint_v2(connection, "main", SQLITE_CHECKPOINT_PASSIVE, &in_log, &moved) != SQLITE_OK) return {};
+    if (sqlite3_wal_checkpoint_v2(connection, "main", SQLITE_CHECKPOINT_PASSIVE, &in_log, &moved) != SQLITE_OK)
+        return {};
     return {in_log, in_log - moved};
 }
 

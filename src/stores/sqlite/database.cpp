@@ -8,8 +8,8 @@ Failure failure_of(sqlite3* connection, std::string_view tried) {
     const int extended = sqlite3_extended_errcode(connection);
     const char* file = sqlite3_db_filename(connection, "main");
     const auto message = [&](std::string_view advice) {
-        return fmt::format("{} on sqlite:{}: {} ({}){}{}", tried, file ? file : "", sqlite3_errmsg(connection), extended,
-                           advice.empty() ? "" : "; ", advice);
+        return fmt::format("{} on sqlite:{}: {} ({}){}{}", tried, file ? file : "", sqlite3_errmsg(connection),
+                           extended, advice.empty() ? "" : "; ", advice);
     };
     switch (extended & 0xff) {
         case SQLITE_BUSY:
@@ -28,8 +28,8 @@ Failure failure_of(sqlite3* connection, std::string_view tried) {
 Result<Statement> Statement::prepare(sqlite3* connection, std::string_view sql) {
     Statement made;
     sqlite3_stmt* raw = nullptr;
-    const int result = sqlite3_prepare_v3(connection, sql.data(), static_cast<int>(sql.size()), SQLITE_PREPARE_PERSISTENT,
-                                          &raw, nullptr);
+    const int result = sqlite3_prepare_v3(connection, sql.data(), static_cast<int>(sql.size()),
+                                          SQLITE_PREPARE_PERSISTENT, &raw, nullptr);
     made.statement_.reset(raw);
     if (result != SQLITE_OK) return failure_of(connection, fmt::format("prepare `{}`", sql));
     return made;

@@ -38,8 +38,10 @@ public:
     }
     template <class Value, class Bind>
     void bind_or_null(int at, const std::optional<Value>& value, Bind bind_value) {
-        if (value) bind_value(at, *value);
-        else bind_null(at);
+        if (value)
+            bind_value(at, *value);
+        else
+            bind_null(at);
     }
 
     /// SQLITE_ROW, SQLITE_DONE or an error.

@@ -24,7 +24,8 @@ namespace {
 
 Status check_transaction(sqlite3* db, std::string_view tried) {
     if (db != nullptr && sqlite3_get_autocommit(db) == 0) return Done{};
-    return Failure{Code::invalid, fmt::format("{}: the connection has no transaction open; say BEGIN IMMEDIATE first", tried)};
+    return Failure{Code::invalid,
+                   fmt::format("{}: the connection has no transaction open; say BEGIN IMMEDIATE first", tried)};
 }
 
 using ConnectionId = std::array<unsigned char, 12>;
@@ -40,8 +41,8 @@ Result<std::string> connection_id(sqlite3* db) {
         sqlite3_result_blob(context, sqlite3_user_data(context), sizeof(ConnectionId), SQLITE_STATIC);
     };
     const auto destroy = [](void* id) { delete static_cast<ConnectionId*>(id); };
-    if (sqlite3_create_function_v2(db, "semel_connection", 0, SQLITE_UTF8 | SQLITE_DIRECTONLY, made.release(), tell, nullptr, nullptr,
-                                   destroy) != SQLITE_OK)
+    if (sqlite3_create_function_v2(db, "semel_connection", 0, SQLITE_UTF8 | SQLITE_DIRECTONLY, made.release(), tell,
+                                   nullptr, nullptr, destroy) != SQLITE_OK)
         return failure_of(db, "give the connection an id");
     auto statement = Statement::prepare(db, ask);
     if (!statement) return statement.failure();
@@ -59,7 +60,8 @@ Result<TransactionId> transaction_of(sqlite3* db) {
         return failure_of(db, "read the version of the data");
     TransactionId id;
     std::ranges::copy(*connection, id.bytes.begin());
-    for (std::size_t i = id.bytes.size(); i-- > sizeof(ConnectionId); version >>= 8) id.bytes[i] = static_cast<unsigned char>(version);
+    for (std::size_t i = id.bytes.size(); i-- > sizeof(ConnectionId); version >>= 8)
+        id.bytes[i] = static_cast<unsigned char>(version);
     return id;
 }
 
@@ -77,14 +79,13 @@ Result<AppliedIf> apply_failed(Failure failure) {
 
 /// `claim` whose answer is one a caller can be given: in a transaction of its own nothing is Late or a holder's answer.
 TransactionClaim to_transaction_claim(Answer answer) {
-    return std::visit(match{[](Claimed& a) -> TransactionClaim { return std::move(a); },
-                            [](Replay& a) -> TransactionClaim { return std::move(a); },
-                            [](Busy& a) -> TransactionClaim { return a; },
-                            [](Mismatch& a) -> TransactionClaim { return a; },
-                            [](Unknown& a) -> TransactionClaim { return a; },
-                            [](Expired& a) -> TransactionClaim { return a; },
-                            [](auto&) -> TransactionClaim { return RetryTransaction{}; }},
-                      answer);
+    return std::visit(
+        match{[](Claimed& a) -> TransactionClaim { return std::move(a); },
+              [](Replay& a) -> TransactionClaim { return std::move(a); }, [](Busy& a) -> TransactionClaim { return a; },
+              [](Mismatch& a) -> TransactionClaim { return a; }, [](Unknown& a) -> TransactionClaim { return a; },
+              [](Expired& a) -> TransactionClaim { return a; },
+              [](auto&) -> TransactionClaim { return RetryTransaction{}; }},
+        answer);
 }
 
 std::string quoted(std::string_view identifier) {
@@ -98,7 +99,8 @@ std::string quoted(std::string_view identifier) {
 
 }  // namespace
 
-Result<TransactionClaim> claim(sqlite3* db, const Operation& operation, const Fingerprint& fingerprint, const OnceOptions& options) {
+Result<TransactionClaim> claim(sqlite3* db, const Operation& operation, const Fingerprint& fingerprint,
+                               const OnceOptions& options) {
     if (auto open = check_transaction(db, "claim"); !open) return open.failure();
     if (auto fine = check(operation, options); !fine) return fine.failure();
     auto table = OperationTable::prepare(db);
@@ -106,7 +108,8 @@ Result<TransactionClaim> claim(sqlite3* db, const Operation& operation, const Fi
     // The counter is written first: it takes the write lock before anything is read that a decision rests on.
     const auto token = table->next_token();
     if (!token) return or_retry<TransactionClaim>(token.failure());
-    if (auto saved = table->save_next_token({token->value + 1}); !saved) return or_retry<TransactionClaim>(saved.failure());
+    if (auto saved = table->save_next_token({token->value + 1}); !saved)
+        return or_retry<TransactionClaim>(saved.failure());
     const auto here = transaction_of(db);
     if (!here) return here.failure();
     auto stored = table->load(operation.id());
@@ -128,7 +131,8 @@ Result<TransactionClaim> claim(sqlite3* db, const Operation& operation, const Fi
                                   .in_transaction = true};
     Decision decision = decide(std::move(record), command, {now, *token, Epoch{}});
     if (decision.changed) {
-        const Status written = stored->rowid == 0 ? table->insert(*decision.next) : table->update(stored->rowid, *decision.next);
+        const Status written =
+            stored->rowid == 0 ? table->insert(*decision.next) : table->update(stored->rowid, *decision.next);
         if (!written) return or_retry<TransactionClaim>(written.failure());
     }
     if (auto* claimed = std::get_if<Claimed>(&decision.answer)) claimed->attempt = {};
@@ -149,8 +153,8 @@ Result<HolderAnswer> settle(sqlite3* db, const Operation& operation, const Claim
     auto stored = table->load(operation.id());
     if (!stored) return stored.failure();
     if (auto* failure = std::get_if<Failure>(&stored->found)) return std::move(*failure);
-    Decision decision = settle_in_transaction(std::get<std::optional<Record>>(std::move(stored->found)), operation.id(), claimed, outcome,
-                                              *here, SystemClock().wall());
+    Decision decision = settle_in_transaction(std::get<std::optional<Record>>(std::move(stored->found)), operation.id(),
+                                              claimed, outcome, *here, SystemClock().wall());
     if (decision.changed) {
         if (auto written = table->update(stored->rowid, *decision.next); !written) return written.failure();
     }
@@ -164,7 +168,9 @@ Result<OnceAnswer> once(sqlite3* db, const Operation& operation, const Fingerpri
     if (auto open = check_transaction(db, "once"); !open) return open.failure();
     if (auto marked = run(db, "savepoint semel_once"); !marked) return marked.failure();
     // Leaves nothing of claim and effect behind, and the caller's transaction as it was.
-    const auto undo = [&] { sqlite3_exec(db, "rollback to semel_once; release semel_once", nullptr, nullptr, nullptr); };
+    const auto undo = [&] {
+        sqlite3_exec(db, "rollback to semel_once; release semel_once", nullptr, nullptr, nullptr);
+    };
     auto claimed = claim(db, operation, fingerprint, options);
     if (!claimed) {
         undo();
@@ -188,14 +194,15 @@ Result<OnceAnswer> once(sqlite3* db, const Operation& operation, const Fingerpri
     if (!settled || !std::holds_alternative<Ok>(*settled)) {
         undo();
         if (!settled) return or_retry<OnceAnswer>(settled.failure());
-        return Failure{Code::invalid, fmt::format("once {}: the effect removed or settled its own operation", operation.text())};
+        return Failure{Code::invalid,
+                       fmt::format("once {}: the effect removed or settled its own operation", operation.text())};
     }
     if (auto released = run(db, "release semel_once"); !released) return released.failure();
     return OnceAnswer{Applied{std::move(outcome)}};
 }
 
-Result<CreatedRow> create_once(sqlite3* db, const std::string& table, std::span<const Column> unique, std::span<const Column> rest,
-                               std::span<const std::string> returning) {
+Result<CreatedRow> create_once(sqlite3* db, const std::string& table, std::span<const Column> unique,
+                               std::span<const Column> rest, std::span<const std::string> returning) {
     if (auto open = check_transaction(db, "create_once"); !open) return open.failure();
     if (unique.empty()) return Failure{Code::invalid, "create_once: name the columns that make the row unique"};
     std::string names;
@@ -229,14 +236,15 @@ Result<CreatedRow> create_once(sqlite3* db, const std::string& table, std::span<
         if (result == SQLITE_DONE) return std::optional<CreatedRow>{};
         if (result != SQLITE_ROW) return failure_of(db, fmt::format("create_once on {}", table));
         CreatedRow row;
-        for (std::size_t i = 0; i < returning.size(); ++i) row.row.push_back(statement->optional_bytes(static_cast<int>(i)));
+        for (std::size_t i = 0; i < returning.size(); ++i)
+            row.row.push_back(statement->optional_bytes(static_cast<int>(i)));
         // Run the insert to its end, so that it is not undone with the statement.
         while (statement->step() == SQLITE_ROW) {
         }
         return std::optional<CreatedRow>(std::move(row));
     };
-    auto inserted = ask(fmt::format("insert into {} ({}) values ({}) on conflict ({}) do nothing returning {}", quoted(table), names, marks,
-                                    targets, wanted),
+    auto inserted = ask(fmt::format("insert into {} ({}) values ({}) on conflict ({}) do nothing returning {}",
+                                    quoted(table), names, marks, targets, wanted),
                         all.size());
     if (!inserted) return inserted.failure();
     if (*inserted) {
@@ -246,9 +254,11 @@ Result<CreatedRow> create_once(sqlite3* db, const std::string& table, std::span<
     auto existing = ask(fmt::format("select {} from {} where {}", wanted, quoted(table), where), unique.size());
     if (!existing) return existing.failure();
     if (!*existing)
-        return Failure{Code::invalid, fmt::format("create_once on {}: neither inserted nor found; is there a unique constraint on exactly "
-                                                  "({})?",
-                                                  table, targets)};
+        return Failure{
+            Code::invalid,
+            fmt::format("create_once on {}: neither inserted nor found; is there a unique constraint on exactly "
+                        "({})?",
+                        table, targets)};
     return std::move(**existing);
 }
 
@@ -258,20 +268,21 @@ Result<AppliedIf> apply_if(sqlite3* db, const std::string& table, const Column& 
     std::string set = quoted(column) + " = ?3";
     int at = 3;
     for (const Column& other : also) set += fmt::format(", {} = ?{}", quoted(other.name), ++at);
-    auto update = Statement::prepare(db, fmt::format("update {} set {} where {} = ?1 and cast({} as text) = ?2", quoted(table), set,
-                                                     quoted(id.name), quoted(column)));
+    auto update = Statement::prepare(db, fmt::format("update {} set {} where {} = ?1 and cast({} as text) = ?2",
+                                                     quoted(table), set, quoted(id.name), quoted(column)));
     if (!update) return update.failure();
     update->bind_or_null(1, id.value, [&](int place, const std::string& value) { update->bind_text(place, value); });
     update->bind_text(2, expected);
     update->bind_text(3, next);
     at = 3;
     for (const Column& other : also)
-        update->bind_or_null(++at, other.value, [&](int place, const std::string& value) { update->bind_text(place, value); });
+        update->bind_or_null(++at, other.value,
+                             [&](int place, const std::string& value) { update->bind_text(place, value); });
     if (update->step() != SQLITE_DONE) return apply_failed(failure_of(db, fmt::format("apply_if on {}", table)));
     if (sqlite3_changes(db) > 0) return AppliedIf::applied;
 
-    auto now = Statement::prepare(db, fmt::format("select cast({} as text) from {} where {} = ?1", quoted(column), quoted(table),
-                                                  quoted(id.name)));
+    auto now = Statement::prepare(db, fmt::format("select cast({} as text) from {} where {} = ?1", quoted(column),
+                                                  quoted(table), quoted(id.name)));
     if (!now) return now.failure();
     now->bind_or_null(1, id.value, [&](int place, const std::string& value) { now->bind_text(place, value); });
     const int result = now->step();

@@ -39,7 +39,8 @@ static_assert(std::size(migrations) == schema_version);
 }  // namespace
 
 Result<int> schema_of(sqlite3* connection) {
-    auto exists = Statement::prepare(connection, "select 1 from sqlite_master where type = 'table' and name = 'semel_meta'");
+    auto exists =
+        Statement::prepare(connection, "select 1 from sqlite_master where type = 'table' and name = 'semel_meta'");
     if (!exists) return exists.failure();
     const int found = exists->step();
     if (found == SQLITE_DONE) return 0;
@@ -58,7 +59,8 @@ Result<int> migrate_schema(sqlite3* connection) {
     };
     const auto version = schema_of(connection);
     if (!version) return roll_back(version.failure());
-    if (*version > schema_version) return roll_back(check_schema(*version, sqlite3_db_filename(connection, "main")).failure());
+    if (*version > schema_version)
+        return roll_back(check_schema(*version, sqlite3_db_filename(connection, "main")).failure());
     for (int next = *version; next < schema_version; ++next) {
         if (auto done = run(connection, migrations[next]); !done) return roll_back(done.failure());
         const std::string mark = fmt::format("update semel_meta set value = {} where name = 'schema'", next + 1);
@@ -71,15 +73,18 @@ Result<int> migrate_schema(sqlite3* connection) {
 Status check_schema(int version, const char* path) {
     if (version == schema_version) return Done{};
     if (version > schema_version)
-        return Failure{Code::invalid, fmt::format("open sqlite:{}: its schema is version {}, this program knows up to {}: use a "
-                                                  "newer semel",
-                                                  path, version, schema_version)};
+        return Failure{Code::invalid,
+                       fmt::format("open sqlite:{}: its schema is version {}, this program knows up to {}: use a "
+                                   "newer semel",
+                                   path, version, schema_version)};
     if (version == 0)
-        return Failure{Code::invalid, fmt::format("open sqlite:{}: it has no Semel tables: run `semel migrate --store sqlite:{}`",
-                                                  path, path)};
-    return Failure{Code::invalid, fmt::format("open sqlite:{}: its schema is version {}, this program needs {}: run `semel "
-                                              "migrate --store sqlite:{}`",
-                                              path, version, schema_version, path)};
+        return Failure{
+            Code::invalid,
+            fmt::format("open sqlite:{}: it has no Semel tables: run `semel migrate --store sqlite:{}`", path, path)};
+    return Failure{Code::invalid,
+                   fmt::format("open sqlite:{}: its schema is version {}, this program needs {}: run `semel "
+                               "migrate --store sqlite:{}`",
+                               path, version, schema_version, path)};
 }
 
 }  // namespace semel::sqlite

@@ -60,10 +60,11 @@ public:
         if (flock(ownership.descriptor_, LOCK_EX | LOCK_NB) != 0) {
             char pid[32] = {};
             const ssize_t got = pread(ownership.descriptor_, pid, sizeof pid - 1, 0);
-            return Failure{Code::unavailable,
-                           fmt::format("open sqlite:{}: process {} owns it; an embedded store has one owner at a time: stop that "
-                                       "process, or use PostgreSQL to share a store",
-                                       path, got > 0 ? std::string_view(pid) : "?")};
+            return Failure{
+                Code::unavailable,
+                fmt::format("open sqlite:{}: process {} owns it; an embedded store has one owner at a time: stop that "
+                            "process, or use PostgreSQL to share a store",
+                            path, got > 0 ? std::string_view(pid) : "?")};
         }
         const std::string pid = std::to_string(getpid());
         if (ftruncate(ownership.descriptor_, 0) != 0 || pwrite(ownership.descriptor_, pid.data(), pid.size(), 0) < 0)
@@ -106,9 +107,10 @@ Status set_pragma(sqlite3* connection, std::string_view pragma, std::string_view
     if (!statement) return statement.failure();
     if (statement->step() != SQLITE_ROW) return failure_of(connection, pragma);
     if (statement->bytes(0) == wanted) return Done{};
-    return Failure{Code::invalid, fmt::format("pragma {} on sqlite:{} gave `{}` instead of `{}`: the file system may not support it "
-                                              "(store)",
-                                              pragma, sqlite3_db_filename(connection, "main"), statement->bytes(0), wanted)};
+    return Failure{Code::invalid,
+                   fmt::format("pragma {} on sqlite:{} gave `{}` instead of `{}`: the file system may not support it "
+                               "(store)",
+                               pragma, sqlite3_db_filename(connection, "main"), statement->bytes(0), wanted)};
 }
 
 /// Writes the WAL over itself and syncs it. What an owner before us could not sync is still in the kernel's cache, marked
@@ -134,8 +136,9 @@ Status rewrite_wal(sqlite3* connection) {
     }
     sqlite3_exec(connection, "rollback", nullptr, nullptr, nullptr);
     if (result == SQLITE_OK) return Done{};
-    return Failure{Code::unavailable, fmt::format("write the WAL of sqlite:{} again: {} ({})", sqlite3_db_filename(connection, "main"),
-                                                  sqlite3_errstr(result), result)};
+    return Failure{Code::unavailable,
+                   fmt::format("write the WAL of sqlite:{} again: {} ({})", sqlite3_db_filename(connection, "main"),
+                               sqlite3_errstr(result), result)};
 }
 
 class SqliteStore;
@@ -209,18 +212,20 @@ Status SqliteStore::open_owned() {
     writer_ = std::move(*writer);
     sqlite3* db = writer_.get();
     if (auto set = set_pragma(db, "journal_mode=wal", "wal"); !set) return set;
-    if (auto set = run(db, "pragma synchronous=full; pragma cache_size=-16384; pragma foreign_keys=off"); !set) return set;
+    if (auto set = run(db, "pragma synchronous=full; pragma cache_size=-16384; pragma foreign_keys=off"); !set)
+        return set;
     if (auto rewritten = rewrite_wal(db); !rewritten) return rewritten;
     if (options_.file_bytes_max > 0) {
-        const std::string limit = fmt::format("pragma max_page_count={}", std::max<std::uint64_t>(options_.file_bytes_max / 4096, 16));
+        const std::string limit =
+            fmt::format("pragma max_page_count={}", std::max<std::uint64_t>(options_.file_bytes_max / 4096, 16));
         if (auto set = run(db, limit.c_str()); !set) return set;
     }
     if (auto migrated = migrate_schema(db); !migrated) return migrated.failure();
     auto table = OperationTable::prepare(db);
     if (!table) return table.failure();
     table_ = std::move(*table);
-    const std::string due = fmt::format("select {} from semel_operation where state = ?1 and due <= ?2 and due is not null limit ?3",
-                                        row_columns);
+    const std::string due = fmt::format(
+        "select {} from semel_operation where state = ?1 and due <= ?2 and due is not null limit ?3", row_columns);
     struct Prepared {
         Statement& into;
         std::string_view sql;
@@ -257,9 +262,10 @@ template <class Work>
 auto SqliteStore::transaction(Work work) -> decltype(work()) {
     sqlite3* db = writer_.get();
     if (broken_)
-        return Failure{Code::unavailable, fmt::format("{}: an earlier write could not be synced to the disk; restart the process to "
-                                                      "recover from the file",
-                                                      text())};
+        return Failure{Code::unavailable,
+                       fmt::format("{}: an earlier write could not be synced to the disk; restart the process to "
+                                   "recover from the file",
+                                   text())};
     if (begin_.run() != SQLITE_DONE) return failure_of(db, "begin");
     auto result = work();
     if (result && commit_.run() != SQLITE_DONE) {
@@ -306,24 +312,28 @@ Status SqliteStore::expire_earlier_owners() {
 
 /// I9: new claims are refused while there is still room to settle the open ones.
 std::optional<Failure> SqliteStore::no_room() {
-    struct statvfs disk{};
+    struct statvfs disk {};
     const std::string folder = std::filesystem::path(options_.path).parent_path().string();
     if (statvfs(folder.empty() ? "." : folder.c_str(), &disk) == 0) {
         const std::uint64_t left = std::uint64_t{disk.f_bavail} * disk.f_frsize;
         if (left < options_.reserve_bytes)
-            return Failure{Code::exhausted, fmt::format("claim on {}: {} bytes free on the disk, {} are kept for settling open operations "
-                                                        "(reserve_bytes); make room",
-                                                        text(), left, options_.reserve_bytes)};
+            return Failure{
+                Code::exhausted,
+                fmt::format("claim on {}: {} bytes free on the disk, {} are kept for settling open operations "
+                            "(reserve_bytes); make room",
+                            text(), left, options_.reserve_bytes)};
     }
     if (options_.file_bytes_max > 0) {
-        auto pages = Statement::prepare(writer_.get(), "select p.page_count - f.freelist_count from pragma_page_count p, "
-                                                       "pragma_freelist_count f");
+        auto pages = Statement::prepare(writer_.get(),
+                                        "select p.page_count - f.freelist_count from pragma_page_count p, "
+                                        "pragma_freelist_count f");
         if (pages && pages->step() == SQLITE_ROW) {
             const auto used = static_cast<std::uint64_t>(pages->integer(0)) * 4096;
             if (used > options_.file_bytes_max - options_.file_bytes_max / 8)
-                return Failure{Code::exhausted, fmt::format("claim on {}: {} of {} bytes used, the rest is kept for settling open "
-                                                            "operations (file_bytes_max)",
-                                                            text(), used, options_.file_bytes_max)};
+                return Failure{Code::exhausted,
+                               fmt::format("claim on {}: {} of {} bytes used, the rest is kept for settling open "
+                                           "operations (file_bytes_max)",
+                                           text(), used, options_.file_bytes_max)};
         }
     }
     return std::nullopt;
@@ -352,11 +362,12 @@ Result<Executed> SqliteStore::execute(std::span<const Group> groups) {
         }
         Plan planned = plan(groups, std::move(found), input);
         if (planned.tokens_used > 0) {
-            if (auto saved = table_.save_next_token({input.first_token.value + planned.tokens_used}); !saved) return saved.failure();
+            if (auto saved = table_.save_next_token({input.first_token.value + planned.tokens_used}); !saved)
+                return saved.failure();
         }
         for (const Write& write : planned.writes) {
             const std::int64_t rowid = rowids[write.command];
-            const Status written = !write.next      ? table_.remove(rowid)
+            const Status written = !write.next     ? table_.remove(rowid)
                                    : write.existed ? table_.update(rowid, *write.next)
                                                    : table_.insert(*write.next);
             if (!written) return written.failure();
@@ -417,8 +428,9 @@ Result<std::optional<std::int64_t>> SqliteStore::meta(const char* key) {
 }
 
 Status SqliteStore::set_meta(const char* key, std::int64_t value) {
-    auto statement = Statement::prepare(writer_.get(), "insert into semel_meta (name, value) values (?1, ?2) "
-                                                       "on conflict (name) do update set value = excluded.value");
+    auto statement = Statement::prepare(writer_.get(),
+                                        "insert into semel_meta (name, value) values (?1, ?2) "
+                                        "on conflict (name) do update set value = excluded.value");
     if (!statement) return statement.failure();
     statement->bind_text(1, key);
     statement->bind(2, value);
@@ -473,7 +485,9 @@ Result<Swept> SqliteStore::sweep(std::size_t limit, bool accept_clock) {
 
 Result<std::unique_ptr<Store>> open(Options options) {
     if (options.path.empty() || options.path == ":memory:")
-        return Failure{Code::invalid, fmt::format("open sqlite:{}: a store needs a file name, such as sqlite:semel.db (store)", options.path)};
+        return Failure{
+            Code::invalid,
+            fmt::format("open sqlite:{}: a store needs a file name, such as sqlite:semel.db (store)", options.path)};
     const Access access = options.access;
     auto store = std::make_unique<SqliteStore>(std::move(options));
     const Status opened = access == Access::own ? store->open_owned() : store->open_reading();

@@ -32,10 +32,12 @@ Result<OperationTable> OperationTable::prepare(sqlite3* connection) {
     };
     const Prepared all[] = {
         {table.select_, select},
-        {table.insert_, "insert into semel_operation (op, token, due, state, scope, key, record, outcome) "
-                        "values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"},
-        {table.update_, "update semel_operation set token = ?2, due = ?3, state = ?4, scope = ?5, key = ?6, record = ?7, "
-                        "outcome = ?8 where rowid = ?1"},
+        {table.insert_,
+         "insert into semel_operation (op, token, due, state, scope, key, record, outcome) "
+         "values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"},
+        {table.update_,
+         "update semel_operation set token = ?2, due = ?3, state = ?4, scope = ?5, key = ?6, record = ?7, "
+         "outcome = ?8 where rowid = ?1"},
         {table.remove_, "delete from semel_operation where rowid = ?1"},
         {table.token_, "select value from semel_meta where name = 'token'"},
         {table.save_token_, "update semel_meta set value = ?1 where name = 'token'"},
@@ -55,8 +57,10 @@ Result<OperationTable::Stored> OperationTable::load(const OperationId& id) {
     if (result == SQLITE_ROW) {
         stored.rowid = select_.integer(0);
         auto record = from_row(read_row(select_));
-        if (record) stored.found = std::optional<Record>(std::move(*record));
-        else stored.found = std::move(record).failure();
+        if (record)
+            stored.found = std::optional<Record>(std::move(*record));
+        else
+            stored.found = std::move(record).failure();
     }
     select_.reset();
     if (result != SQLITE_ROW && result != SQLITE_DONE) return failure_of(connection_, "find an operation");
@@ -66,8 +70,10 @@ Result<OperationTable::Stored> OperationTable::load(const OperationId& id) {
 Status OperationTable::write(Statement& statement, const Record& record, std::optional<std::int64_t> rowid,
                              std::string_view tried) {
     const Row row = to_row(record);
-    if (rowid) statement.bind(1, *rowid);
-    else statement.bind_blob(1, view(row.id.bytes));
+    if (rowid)
+        statement.bind(1, *rowid);
+    else
+        statement.bind_blob(1, view(row.id.bytes));
     statement.bind(2, static_cast<std::int64_t>(row.token.value));
     statement.bind_or_null(3, row.due, [&](int at, std::int64_t due) { statement.bind(at, due); });
     statement.bind(4, static_cast<std::int64_t>(row.state));
@@ -81,7 +87,9 @@ Status OperationTable::write(Statement& statement, const Record& record, std::op
     return Done{};
 }
 
-Status OperationTable::insert(const Record& record) { return write(insert_, record, std::nullopt, "insert an operation"); }
+Status OperationTable::insert(const Record& record) {
+    return write(insert_, record, std::nullopt, "insert an operation");
+}
 
 Status OperationTable::update(std::int64_t rowid, const Record& record) {
     return write(update_, record, rowid, "update an operation");
