@@ -260,28 +260,38 @@ private:
     Complaints complaints_;
 };
 
-int checkpoint_pages = 0;
+/// A plain connection beside the store.
+class Beside {
+public:
+    explicit Beside(const std::string& path) {
+        sqlite3_open_v2(path.c_str(), &db_, SQLITE_OPEN_READWRITE, nullptr);
+        // A connection that has not read anything does not know that there is a WAL.
+        sqlite3_exec(db_, "select 1 from sqlite_master", nullptr, nullptr, nullptr);
+    }
+    ~Beside() { sqlite3_close(db_); }
+    Beside(const Beside&) = delete;
+    Beside& operator=(const Beside&) = delete;
 
-/// Makes new connections checkpoint after so many pages: few, so that it happens often. SQLite sets its own default after the
-/// extensions have run, and a store may set another one: this comes between, with the first statement.
-int checkpoint_early(sqlite3* connection, const char**, const sqlite3_api_routines*) {
-    const auto first_statement = [](unsigned, void* context, void*, void*) {
-        auto* db = static_cast<sqlite3*>(context);
-        sqlite3_trace_v2(db, 0, nullptr, nullptr);
-        return sqlite3_wal_autocheckpoint(db, checkpoint_pages);
-    };
-    return sqlite3_trace_v2(connection, SQLITE_TRACE_STMT, first_statement, connection);
-}
+    /// Moves the WAL into the file, as the store does when there is enough of it. That it fails is nobody's loss.
+    void checkpoint() { sqlite3_wal_checkpoint_v2(db_, nullptr, SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr); }
+
+    std::string integrity() {
+        sqlite3_stmt* statement = nullptr;
+        sqlite3_prepare_v2(db_, "pragma integrity_check", -1, &statement, nullptr);
+        const bool found = sqlite3_step(statement) == SQLITE_ROW;
+        std::string said =
+            found ? reinterpret_cast<const char*>(sqlite3_column_text(statement, 0)) : sqlite3_errmsg(db_);
+        sqlite3_finalize(statement);
+        return said;
+    }
+
+private:
+    sqlite3* db_ = nullptr;
+};
 
 /// One file on one unsafe disk, and everybody who was ever told something about it.
 struct World {
-    explicit World(std::uint64_t seed, Lie lie = Lie::none, int pages = 20) : disk(seed, lie), witness(seed) {
-        checkpoint_pages = pages;
-        sqlite3_auto_extension(reinterpret_cast<void (*)()>(checkpoint_early));
-    }
-    ~World() { sqlite3_reset_auto_extension(); }
-    World(const World&) = delete;
-    World& operator=(const World&) = delete;
+    explicit World(std::uint64_t seed, Lie lie = Lie::none) : disk(seed, lie), witness(seed) {}
 
     [[nodiscard]] std::string path() const { return (folder.path() / "semel.db").string(); }
     [[nodiscard]] Result<std::unique_ptr<Store>> open() {
@@ -298,8 +308,10 @@ struct World {
             return;
         }
         const auto session = (*store)->session().value();
+        Beside beside(path());
         for (int i = 0; i < batches; ++i) {
             if (!witness.execute(*session, witness.make_batch(commands_max))) break;
+            if (witness.below(2) == 0) beside.checkpoint();
         }
     }
 
@@ -321,16 +333,8 @@ struct World {
     }
 
     void check_integrity() {
-        sqlite3* db = nullptr;
-        sqlite3_open_v2(path().c_str(), &db, SQLITE_OPEN_READONLY, nullptr);
-        sqlite3_stmt* statement = nullptr;
-        sqlite3_prepare_v2(db, "pragma integrity_check", -1, &statement, nullptr);
-        const bool found = sqlite3_step(statement) == SQLITE_ROW;
-        const std::string said =
-            found ? reinterpret_cast<const char*>(sqlite3_column_text(statement, 0)) : sqlite3_errmsg(db);
+        const std::string said = Beside(path()).integrity();
         if (said != "ok") witness.complain("", "integrity_check: " + said);
-        sqlite3_finalize(statement);
-        sqlite3_close(db);
     }
 
     const TempFolder folder;
@@ -371,7 +375,7 @@ TEST(PowerLoss, AtEveryCallOfTheFirstLifeOfAStore) {  // I2, I3, I5, I10
             SCOPED_TRACE(fmt::format("seed {}, power lost in call {}", seed, calls));
             World world(seed);
             world.disk.lose_power_after(calls);
-            world.live(9, 6);  // creates and migrates the file, commits, checkpoints on the way and when closing
+            world.live(6, 6);  // creates and migrates the file, commits, checkpoints on the way and when closing
             lived_through = world.disk.has_power();
             acknowledged += world.witness.acknowledged();
             world.examine();
@@ -397,6 +401,7 @@ TEST(PowerLoss, AtEveryCallOfARestartThatExpiresTheOwnerBefore) {  // I5, I10
                 // Open operations, then a crash that leaves them to the next owner.
                 const auto store = world.open().value();
                 const auto session = store->session().value();
+                Beside(world.path()).checkpoint();
                 for (int i = 0; i < 2; ++i) ASSERT_TRUE(world.witness.execute(*session, world.witness.make_batch(40)));
                 world.disk.lose_power();
             }
@@ -441,7 +446,7 @@ TEST(PowerLoss, AnywhereInManyLives) {  // I2, I3, I5, I10
     UnsafeDisk::Figures all;
     std::uint64_t acknowledged = 0;
     Witness::Doubts doubts;
-    for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+    for (std::uint64_t seed = 1; seed <= 10; ++seed) {
         const Lives lived = lives(seed, 25);
         ASSERT_TRUE(lived.complaints.empty()) << "seed " << seed << ":\n" << text(lived.complaints);
         all = all + lived.figures;
@@ -453,9 +458,9 @@ TEST(PowerLoss, AnywhereInManyLives) {  // I2, I3, I5, I10
               << " there and " << doubts.did_not << " not\n";
     EXPECT_GE(doubts.happened, 4);
     EXPECT_GE(doubts.did_not, 100);
-    EXPECT_GE(all.losses, 300U);
-    EXPECT_GE(all.losses_in_commit, 150U);
-    EXPECT_GE(all.losses_in_checkpoint, 40U);
+    EXPECT_GE(all.losses, 250U);
+    EXPECT_GE(all.losses_in_commit, 100U);
+    EXPECT_GE(all.losses_in_checkpoint, 20U);
     EXPECT_GE(all.writes_lost, 1000U);
     EXPECT_GE(all.writes_kept, 1000U);
     EXPECT_GE(acknowledged, 1000U);
@@ -465,7 +470,7 @@ TEST(PowerLoss, IsNoticedHereOnADiskThatLies) {
     // Otherwise the tests above prove nothing.
     for (const Lie lie : {Lie::every_sync, Lie::wal_sync, Lie::folder_sync}) {
         int gone = 0;
-        for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+        for (std::uint64_t seed = 1; seed <= 6; ++seed) {
             const Lives lived = lives(seed, 25, lie);
             for (const std::string& complaint : lived.complaints) gone += complaint.ends_with("is gone") ? 1 : 0;
         }
@@ -473,69 +478,114 @@ TEST(PowerLoss, IsNoticedHereOnADiskThatLies) {
     }
 }
 
-TEST(PowerLoss, UnderACommitterWithManyCallers) {  // I2, I5, I10
-    struct Caller {
+/// Callers of a committer, in many threads, and what each was told.
+class Crowd {
+public:
+    explicit Crowd(std::size_t body_bytes) : body_bytes_(body_bytes) {}
+
+    /// Everybody claims and settles until the power goes.
+    void work(World& world, Store& store, int life) {
+        const Token earlier = token_max_;
+        const auto committer = Committer::start(store, {.timeout = 50ms}).value();
+        std::vector<std::thread> threads;
+        for (int t = 0; t < 6; ++t) {
+            threads.emplace_back([&, t] {
+                for (int i = 0; world.disk.has_power(); ++i) {
+                    const std::string key = fmt::format("{}-{}-{}", life, t, i);
+                    const Claim command = claim(key);
+                    const auto answer = committer->claim(command);
+                    if (!answer) continue;
+                    const Claimed mine = std::get<Claimed>(*answer);
+                    claimed(key, mine.token);
+                    EXPECT_GT(mine.token, earlier) << key;  // I3
+                    if (i % 5 == 4) continue;
+                    if (committer->settle(holder(command, mine), outcome(key))) settled(key);
+                }
+            });
+        }
+        for (std::thread& thread : threads) thread.join();
+    }
+
+    void expect_everything_in(Store& store) const {
+        for (const auto& [key, told] : told_) {
+            const auto record = store.find(operation(key).id()).value();
+            ASSERT_TRUE(record) << key << " was acknowledged and is gone";
+            EXPECT_EQ(record->token, told.token) << key;
+            // A settle without an answer may have happened.
+            const bool is_settled = record->state == State::settled && record->outcome == outcome(key);
+            EXPECT_TRUE(is_settled || (!told.settled && record->state == State::unknown))
+                << key << " is " << name(record->state);
+        }
+    }
+
+    [[nodiscard]] std::size_t claims() const { return told_.size(); }
+    [[nodiscard]] std::size_t settles() const {
+        return static_cast<std::size_t>(std::ranges::count_if(told_, [](const auto& t) { return t.second.settled; }));
+    }
+
+private:
+    [[nodiscard]] Outcome outcome(const std::string& key) const {
+        return {200, key + std::string(body_bytes_, key.back()), true};
+    }
+    void claimed(const std::string& key, Token token) {
+        const std::lock_guard lock(mutex_);
+        told_[key].token = token;
+        token_max_ = std::max(token_max_, token);
+    }
+    void settled(const std::string& key) {
+        const std::lock_guard lock(mutex_);
+        told_[key].settled = true;
+    }
+
+    struct CallerTold {
         Token token{};
         bool settled = false;
     };
-    std::map<std::string, Caller> callers;  // whose claim was acknowledged
+    const std::size_t body_bytes_;
+    std::mutex mutex_;  // guards the following while the crowd works
+    std::map<std::string, CallerTold> told_;
+    Token token_max_;
+};
+
+struct Crowded {
+    UnsafeDisk::Figures figures{};
     std::size_t claims = 0;
     std::size_t settles = 0;
-    Token token_max{};
-    World world(7);
-    constexpr int lives_max = 40;
-    for (int life = 0;; ++life) {
-        SCOPED_TRACE(fmt::format("life {}", life));
-        auto store = world.open().value();
-        for (const auto& [key, caller] : callers) {
-            const auto record = store->find(operation(key).id()).value();
-            ASSERT_TRUE(record) << key << " was acknowledged and is gone";
-            EXPECT_EQ(record->token, caller.token) << key;
-            // A settle without an answer may have happened.
-            const bool settled = record->state == State::settled && record->outcome == Outcome{200, key, true};
-            EXPECT_TRUE(settled || (!caller.settled && record->state == State::unknown))
-                << key << " is " << name(record->state);
-        }
-        world.check_integrity();
-        ASSERT_TRUE(world.witness.complaints().empty()) << text(world.witness.complaints());
-        if (life == lives_max) break;
+};
 
-        const Token earlier = token_max;
-        std::mutex mutex;  // guards callers, token_max
-        world.disk.lose_power_after(200 + world.witness.below(400));
-        {
-            const auto committer = Committer::start(*store, {.timeout = 50ms}).value();
-            std::vector<std::thread> threads;
-            for (int t = 0; t < 6; ++t) {
-                threads.emplace_back([&, t] {
-                    for (int i = 0; world.disk.has_power(); ++i) {
-                        const std::string key = fmt::format("{}-{}-{}", life, t, i);
-                        Claim command = claim(key);
-                        const auto answer = committer->claim(command);
-                        if (!answer) continue;
-                        const Claimed mine = std::get<Claimed>(*answer);
-                        {
-                            const std::lock_guard lock(mutex);
-                            callers[key] = {mine.token, false};
-                            EXPECT_GT(mine.token, earlier) << key;
-                            token_max = std::max(token_max, mine.token);
-                        }
-                        if (i % 5 == 4) continue;
-                        if (!committer->settle(holder(command, mine), {200, key, true})) continue;
-                        const std::lock_guard lock(mutex);
-                        callers[key].settled = true;
-                    }
-                });
-            }
-            for (std::thread& thread : threads) thread.join();
-        }
+/// Lives of a crowd, each ended by a loss of power within so many calls.
+Crowded crowded_lives(std::uint64_t seed, int count, std::uint64_t calls_max, std::size_t body_bytes) {
+    World world(seed);
+    Crowd crowd(body_bytes);
+    for (int life = 0;; ++life) {
+        SCOPED_TRACE(fmt::format("seed {}, life {}", seed, life));
+        auto store = world.open().value();
+        crowd.expect_everything_in(*store);
+        world.check_integrity();
+        EXPECT_TRUE(world.witness.complaints().empty()) << text(world.witness.complaints());
+        if (life == count || testing::Test::HasFailure()) break;
+        world.disk.lose_power_after(world.witness.below(calls_max));
+        crowd.work(world, *store, life);
         store.reset();
         world.disk.restore_power();
     }
-    for (const auto& [key, caller] : callers) ++(caller.settled ? settles : claims);
-    std::cout << text(world.disk.figures()) << "; " << claims << " claims left open, " << settles << " settled\n";
-    EXPECT_GE(claims, 40U);
-    EXPECT_GE(settles, 200U);
+    return {world.disk.figures(), crowd.claims(), crowd.settles()};
+}
+
+TEST(PowerLoss, UnderACommitterWithManyCallers) {  // I2, I3, I5, I10
+    const Crowded crowded = crowded_lives(1, 25, 600, 0);
+    std::cout << text(crowded.figures) << "; " << crowded.claims << " claimed, " << crowded.settles << " settled\n";
+    EXPECT_GE(crowded.claims, 200U);
+    EXPECT_GE(crowded.settles, 100U);
+    EXPECT_LT(crowded.settles, crowded.claims);
+}
+
+TEST(PowerLoss, BesideTheCheckpointsOfTheStore) {  // I2, I3, I5, I10
+    // Enough of it that the store moves its log into the file meanwhile, on a thread of its own.
+    UnsafeDisk::Figures all;
+    for (std::uint64_t seed = 1; seed <= 2; ++seed) all = all + crowded_lives(seed, 6, 12'000, 60'000).figures;
+    std::cout << text(all) << '\n';
+    EXPECT_GE(all.losses_in_checkpoint, 1U);
 }
 
 // ---- a failing disk --------------------------------------------------------------------------------------------
@@ -546,11 +596,7 @@ End end_of(std::uint64_t number) { return static_cast<End>(number % 3); }
 
 /// A store with something in it, open.
 struct Running {
-    /// Every other one never checkpoints but when it is closed.
-    explicit Running(std::uint64_t seed)
-        : world(seed, Lie::none, seed % 2 == 0 ? 20 : 1'000'000),
-          store(world.open().value()),
-          session(store->session().value()) {
+    explicit Running(std::uint64_t seed) : world(seed), store(world.open().value()), session(store->session().value()) {
         for (int i = 0; i < 3; ++i) EXPECT_TRUE(world.witness.execute(*session, world.witness.make_batch(8)));
     }
     /// Ends this life in one of three ways, looks at what is there in the next, and at what a loss of power leaves of that.
@@ -666,16 +712,22 @@ TEST(FailingDisk, ACheckpointThatFailsLosesNothing) {
         {UnsafeDisk::File::database, UnsafeDisk::Call::write, SQLITE_IOERR_WRITE, 3},
         {UnsafeDisk::File::database, UnsafeDisk::Call::sync, SQLITE_IOERR_FSYNC, 0},
     };
-    for (std::uint64_t seed = 2; seed <= 72; seed += 2) {
+    for (std::uint64_t seed = 1; seed <= 36; ++seed) {
         SCOPED_TRACE(fmt::format("seed {}", seed));
         Running running(seed);
         Witness& witness = running.world.witness;
-        running.world.disk.fail_once(faults[seed / 6 % std::size(faults)]);
-        for (int i = 0; i < 200 && !running.world.disk.failed(); ++i)
-            EXPECT_TRUE(witness.execute(*running.session, witness.make_batch(8)));
-        ASSERT_TRUE(running.world.disk.failed()) << "no checkpoint";
-        for (std::uint64_t i = 0; i < seed % 20; ++i)
-            EXPECT_TRUE(witness.execute(*running.session, witness.make_batch(8)));
+        running.world.disk.fail_once(faults[seed / 3 % std::size(faults)]);
+        {
+            Beside beside(running.world.path());
+            beside.checkpoint();
+            ASSERT_TRUE(running.world.disk.failed()) << "no checkpoint";
+            // Some go on to another checkpoint, which moves all of it again.
+            for (std::uint64_t i = 0; i < seed % 5; ++i)
+                EXPECT_TRUE(witness.execute(*running.session, witness.make_batch(8)));
+            if (seed % 2 == 0) beside.checkpoint();
+            for (std::uint64_t i = 0; i < seed % 7; ++i)
+                EXPECT_TRUE(witness.execute(*running.session, witness.make_batch(8)));
+        }
         running.end(end_of(seed));
         ASSERT_TRUE(running.world.witness.complaints().empty()) << text(running.world.witness.complaints());
     }
