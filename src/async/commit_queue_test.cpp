@@ -58,7 +58,8 @@ protected:
     /// Every group answered with Ok.
     static Executed all_ok(const CommitQueue::Batch& batch) {
         Executed executed;
-        for (const Group& group : batch.groups) executed.answers.emplace_back(std::vector<Answer>(group.commands.size(), Ok{}));
+        for (const Group& group : batch.groups)
+            executed.answers.emplace_back(std::vector<Answer>(group.commands.size(), Ok{}));
         return executed;
     }
     bool answered(std::size_t number) { return answers_[number].has_value(); }
@@ -99,15 +100,39 @@ TEST_F(CommitQueueTest, AGroupWaitsForAllItsOperations) {
     both.push_back(claim("a"));
     both.push_back(claim("b"));
     push(std::move(both));
-    push(claim("b"));
     auto first = gather();
-    ASSERT_EQ(first->groups.size(), 2U);  // a, and the lone b: the group holds nothing while it waits
+    ASSERT_EQ(first->groups.size(), 1U);
+    EXPECT_FALSE(gather());
     const Executed ok = all_ok(*first);
     finish(std::move(*first), ok);
     auto second = gather();
     ASSERT_EQ(second->groups.size(), 1U);
     EXPECT_EQ(second->groups[0].commands.size(), 2U);
-    EXPECT_TRUE(answered(0) && answered(2));
+    EXPECT_TRUE(answered(0) && !answered(1));
+}
+
+TEST_F(CommitQueueTest, AGroupGetsItsTurnHoweverBusyItsOperationsAre) {
+    push(claim("a"));
+    auto of_a = gather();
+    push(claim("b"));
+    auto of_b = gather();
+    std::vector<Command> both;
+    both.push_back(claim("b"));
+    both.push_back(claim("a"));
+    push(std::move(both));
+    // Whenever one of the two is free the other one is not, and somebody else wants it as well.
+    const auto serve = [&](std::optional<CommitQueue::Batch>& out, const std::string& key) {
+        push(claim(key));
+        if (out) {
+            const Executed ok = all_ok(*out);
+            finish(std::move(*out), ok);
+        }
+        out = gather();
+        return out && out->groups[0].commands.size() == 2;
+    };
+    for (int i = 0; i < 3; ++i)
+        if (serve(of_a, "a") || serve(of_b, "b")) return;
+    FAIL() << "the group never got its turn";
 }
 
 TEST_F(CommitQueueTest, RenewalsNeverWaitBehindClaims) {  // I4
@@ -139,7 +164,8 @@ TEST_F(CommitQueueTest, WhatWaitsIsNotCutIntoSmallBatchesSideBySide) {
     finish(std::move(*first), ok);
     EXPECT_FALSE(gather(Lane::general)) << "the second is still out";
     EXPECT_EQ(queue_.wake_at(Lane::general), start + CommitQueue::patience);
-    EXPECT_TRUE(gather(Lane::general, start + CommitQueue::patience)) << "a hanging connection holds nobody up for long";
+    EXPECT_TRUE(gather(Lane::general, start + CommitQueue::patience))
+        << "a hanging connection holds nobody up for long";
 }
 
 TEST_F(CommitQueueTest, CallersWhoAreBeingToldCountAsOut) {
@@ -154,10 +180,13 @@ TEST_F(CommitQueueTest, APoisonCommandIsFoundBySplittingAndFailsAlone) {
     for (int i = 0; i < 4; ++i) push(claim(i == 2 ? "poison" : "k" + std::to_string(i)));
     const OperationId poison = operation("poison").id();
     while (auto batch = gather()) {
-        const bool bad = std::ranges::any_of(batch->groups, [&](const Group& g) { return id_of(g.commands[0]) == poison; });
+        const bool bad =
+            std::ranges::any_of(batch->groups, [&](const Group& g) { return id_of(g.commands[0]) == poison; });
         const Executed ok = all_ok(*batch);
-        if (bad) finish(std::move(*batch), Failure{Code::invalid, "bad data"});
-        else finish(std::move(*batch), ok);
+        if (bad)
+            finish(std::move(*batch), Failure{Code::invalid, "bad data"});
+        else
+            finish(std::move(*batch), ok);
     }
     for (std::size_t i = 0; i < 4; ++i) {
         ASSERT_TRUE(answered(i));
@@ -168,14 +197,21 @@ TEST_F(CommitQueueTest, APoisonCommandIsFoundBySplittingAndFailsAlone) {
 
 TEST_F(CommitQueueTest, AfterALostReplyTheSameIdsAreExecutedAgainUntilTheTimeIsUp) {  // I6
     push(claim("a"));
-    const auto attempt_of = [](const CommitQueue::Batch& batch) { return std::get<Claim>(batch.groups[0].commands[0]).attempt; };
+    const auto attempt_of = [](const CommitQueue::Batch& batch) {
+        return std::get<Claim>(batch.groups[0].commands[0]).attempt;
+    };
     auto batch = gather();
     const Attempt attempt = attempt_of(*batch);
     EXPECT_FALSE(batch->groups[0].again);
     Steady now = start;
     for (int i = 0; i < 5; ++i) {
         // Once in doubt, being unavailable or contended does not end it.
-        finish(std::move(*batch), Failure{i == 0 ? Code::indeterminate : i % 2 == 0 ? Code::unavailable : Code::contended, "lost"}, now);
+        finish(std::move(*batch),
+               Failure{i == 0       ? Code::indeterminate
+                       : i % 2 == 0 ? Code::unavailable
+                                    : Code::contended,
+                       "lost"},
+               now);
         EXPECT_FALSE(answered(0));
         EXPECT_FALSE(gather(Lane::only, now)) << "it waits a little";
         now = *queue_.wake_at(Lane::only);
@@ -292,18 +328,24 @@ TEST_F(CommitQueueTest, WhatWaitedTooLongForItsTurnIsTold) {
 
 TEST_F(CommitQueueTest, AFullQueueRefuses) {
     for (int i = 0; i < 100; ++i) push(claim("k" + std::to_string(i)));
-    Submission more{.group = {{claim("more")}, false}, .deadline = start + 1s, .urgent = false, .waiting = nullptr, .done = [](GroupAnswer) {}};
+    Submission more{.group = {{claim("more")}, false},
+                    .deadline = start + 1s,
+                    .urgent = false,
+                    .waiting = nullptr,
+                    .done = [](GroupAnswer) {}};
     EXPECT_FALSE(queue_.push(more));
 }
 
 TEST_F(CommitQueueTest, ManyBytesMakeASmallerBatch) {
     CommitQueue queue{CommitterOptions{.batch_max = 512, .batch_bytes_max = 1000, .queue_max = 100}};
     for (int i = 0; i < 5; ++i) {
-        Submission submission{.group = {{Settle{{operation(std::to_string(i)).id(), Token{1}, {}}, {200, std::string(400, 'x'), true}}}, false},
-                              .deadline = start + 1s,
-                              .urgent = false,
-                              .waiting = nullptr,
-                              .done = [](GroupAnswer) {}};
+        Submission submission{
+            .group = {{Settle{{operation(std::to_string(i)).id(), Token{1}, {}}, {200, std::string(400, 'x'), true}}},
+                      false},
+            .deadline = start + 1s,
+            .urgent = false,
+            .waiting = nullptr,
+            .done = [](GroupAnswer) {}};
         ASSERT_TRUE(queue.push(submission));
     }
     std::vector<Completion> completed;
