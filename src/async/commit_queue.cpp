@@ -16,6 +16,17 @@ bool has_claim(const Group& group) {
 
 bool is_lone_claim(const Group& group) { return group.commands.size() == 1 && has_claim(group); }
 
+/// Each once, in the order in which everybody takes them.
+std::vector<OperationId> operations_of(const Group& group) {
+    std::vector<OperationId> ids;
+    ids.reserve(group.commands.size());
+    for (const Command& command : group.commands) ids.push_back(id_of(command));
+    std::ranges::sort(ids);
+    const auto repeated = std::ranges::unique(ids);
+    ids.erase(repeated.begin(), repeated.end());
+    return ids;
+}
+
 std::size_t bytes_of(const Group& group) {
     std::size_t bytes = 0;
     for (const Command& command : group.commands) {
@@ -32,33 +43,38 @@ std::size_t bytes_of(const Group& group) {
 bool CommitQueue::push(Submission& submission) {
     if (waiting_ >= options_.queue_max) return false;
     ++waiting_;
+    submission.needs = operations_of(submission.group);
     admit(std::move(submission));
     return true;
 }
 
-/// Ready if all its operations are free, which it then takes; parked behind the first one that is not.
+/// Takes its operations one after another; ready when it has them all, parked behind the first one that is taken. It
+/// keeps what it has while it waits: everybody takes them in the same order, so nobody waits in a circle.
 void CommitQueue::admit(Submission submission) {
-    for (const Command& command : submission.group.commands) {
-        const auto line = lines_.find(id_of(command));
-        if (SEMEL_MUTATION(operation_taken_twice, line != lines_.end(), false)) {
-            line->second.push_back(std::move(submission));
-            return;
-        }
+    for (; submission.taken < submission.needs.size(); ++submission.taken) {
+        const auto [line, free] = lines_.try_emplace(submission.needs[submission.taken]);
+        if (SEMEL_MUTATION(operation_taken_twice, free, true)) continue;
+        line->second.push_back(std::move(submission));
+        return;
     }
-    for (const Command& command : submission.group.commands) lines_.try_emplace(id_of(command));
     (SEMEL_MUTATION(renewals_queue_up, submission.urgent, false) ? ready_urgent_ : ready_)
         .push_back(std::move(submission));
 }
 
-/// The group is done with: whoever waits for one of its operations may go on.
+/// The group is done with: each of its operations goes to the first that waits for it.
 void CommitQueue::free_operations(const Group& group) {
-    for (const Command& command : group.commands) {
-        const auto line = lines_.find(id_of(command));
-        if (line == lines_.end()) continue;  // two commands of one group on one operation share an entry
-        std::list<Submission> parked = std::move(line->second);
-        lines_.erase(line);
-        if (SEMEL_MUTATION(parked_are_forgotten, false, true)) continue;
-        for (Submission& next : parked) admit(std::move(next));
+    for (const OperationId& id : operations_of(group)) {
+        const auto line = lines_.find(id);
+        if (line == lines_.end()) continue;
+        if (SEMEL_MUTATION(parked_are_forgotten, false, true)) line->second.clear();
+        if (line->second.empty()) {
+            lines_.erase(line);
+            continue;
+        }
+        Submission next = std::move(line->second.front());
+        line->second.pop_front();
+        ++next.taken;
+        admit(std::move(next));
     }
 }
 
@@ -164,6 +180,7 @@ void CommitQueue::release_unclaimed(const std::vector<Answer>& answers, const Gr
                            .done = [](GroupAnswer) {}};
         const OperationId id = id_of(group.commands[i]);
         release.group.commands.emplace_back(Release{{id, claimed->token, claimed->attempt}});
+        release.needs.push_back(id);
         ++waiting_;
         // Ahead of the claims that wait for this operation: behind them it could outlive its own time while each of them
         // is told Busy, because of a grant that nobody has.

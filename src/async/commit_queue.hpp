@@ -1,8 +1,8 @@
 // The committer's thinking, without threads or clocks of its own: which groups form the next batch, and what becomes of
 // them when its result is known. The threads of Committer and the simulator drive the same code.
 //
-// A submission is parked (its operation is taken by an earlier one), ready, in a batch, or waiting in a batch to be
-// executed again. One submission per operation is ready or in a batch at any time.
+// A submission is parked (one of its operations is taken by an earlier one), ready, in a batch, or waiting in a batch to be
+// executed again. One submission per operation is ready or in a batch at any time; the others stand in its line.
 #pragma once
 
 #include <chrono>
@@ -25,6 +25,8 @@ struct Submission {
     std::shared_ptr<Waiting> waiting;
     GroupDone done;
     std::uint32_t tries = 0;
+    std::vector<OperationId> needs = {};  ///< for the queue: its operations, in the order in which they are taken
+    std::size_t taken = 0;                ///< for the queue: how many of them it has
 };
 
 /// A caller to be told, outside of any lock.
