@@ -38,22 +38,23 @@ bool CommitQueue::push(Submission& submission) {
 
 /// Ready if all its operations are free, which it then takes; parked behind the first one that is not.
 void CommitQueue::admit(Submission submission) {
-    for (const Command& command : submission.group.commands) {
-        const auto line = lines_.find(id_of(command));
+    const Group& group = submission.group;
+    for (std::size_t i = 0; i < group.commands.size(); ++i) {
+        const auto line = lines_.find(group.id(i));
         if (SEMEL_MUTATION(operation_taken_twice, line != lines_.end(), false)) {
             line->second.push_back(std::move(submission));
             return;
         }
     }
-    for (const Command& command : submission.group.commands) lines_.try_emplace(id_of(command));
+    for (std::size_t i = 0; i < group.commands.size(); ++i) lines_.try_emplace(group.id(i));
     (SEMEL_MUTATION(renewals_queue_up, submission.urgent, false) ? ready_urgent_ : ready_)
         .push_back(std::move(submission));
 }
 
 /// The group is done with: whoever waits for one of its operations may go on.
 void CommitQueue::free_operations(const Group& group) {
-    for (const Command& command : group.commands) {
-        const auto line = lines_.find(id_of(command));
+    for (std::size_t i = 0; i < group.commands.size(); ++i) {
+        const auto line = lines_.find(group.id(i));
         if (line == lines_.end()) continue;  // two commands of one group on one operation share an entry
         std::list<Submission> parked = std::move(line->second);
         lines_.erase(line);
@@ -162,7 +163,7 @@ void CommitQueue::release_unclaimed(const std::vector<Answer>& answers, const Gr
                            .urgent = false,
                            .waiting = nullptr,
                            .done = [](GroupAnswer) {}};
-        const OperationId id = id_of(group.commands[i]);
+        const OperationId id = group.id(i);
         release.group.commands.emplace_back(Release{{id, claimed->token, claimed->attempt}});
         ++waiting_;
         // Ahead of the claims that wait for this operation: behind them it could outlive its own time while each of them
