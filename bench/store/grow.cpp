@@ -142,7 +142,10 @@ void measure_postgres(const Settings& settings, Report& report) {
         databases.push_back(
             std::make_unique<PostgresDatabase>(settings.postgres, fmt::format("semel_bench_{}", records)));
         const std::string uri = databases.back()->uri();
-        fill_postgres(uri, records, Past::tombstones);
+        in_child([&]() -> std::vector<double> {
+            fill_postgres(uri, records, Past::tombstones);
+            return {};
+        });
         const double bytes = postgres_used_bytes(uri);
         sizes.push_back(
             {records, bytes / static_cast<double>(records), [uri] { return open_postgres(uri); }, {}, nullptr});

@@ -95,6 +95,8 @@ Opened open_postgres(const std::string& uri, std::size_t sessions) {
 
 double postgres_sql(const std::string& uri, const std::string& sql) {
     const std::unique_ptr<PGconn, decltype(&PQfinish)> connection(PQconnectdb(uri.c_str()), &PQfinish);
+    PQsetNoticeProcessor(
+        connection.get(), [](void*, const char*) {}, nullptr);
     const std::unique_ptr<PGresult, decltype(&PQclear)> result(PQexec(connection.get(), sql.c_str()), &PQclear);
     const ExecStatusType status = PQresultStatus(result.get());
     if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK)
@@ -104,7 +106,7 @@ double postgres_sql(const std::string& uri, const std::string& sql) {
 
 PostgresDatabase::PostgresDatabase(std::string uri, std::string name)
     : server_(std::move(uri)), name_(std::move(name)) {
-    postgres_sql(server_, fmt::format("drop database if exists {}", name_));
+    postgres_sql(server_, fmt::format("drop database if exists {} with (force)", name_));
     postgres_sql(server_, fmt::format("create database {}", name_));
     uri_ = server_.substr(0, server_.rfind('/') + 1) + name_;
     postgres::Options options;

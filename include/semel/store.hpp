@@ -20,6 +20,11 @@ namespace semel {
 struct Group {
     std::vector<Command> commands{};
     bool again = false;  ///< executed before with its reply lost: wait for locks of our own earlier transaction
+    std::vector<OperationId> ids{};  ///< of the commands, in their order, if somebody has computed them
+
+    [[nodiscard]] OperationId id(std::size_t command) const {
+        return ids.empty() ? id_of(commands[command]) : ids[command];
+    }
 };
 
 /// The answers of one group, in the order of its commands; or the failure of that group alone (corrupt, exhausted).

@@ -20,7 +20,7 @@ bool is_lone_claim(const Group& group) { return group.commands.size() == 1 && ha
 std::vector<OperationId> operations_of(const Group& group) {
     std::vector<OperationId> ids;
     ids.reserve(group.commands.size());
-    for (const Command& command : group.commands) ids.push_back(id_of(command));
+    for (std::size_t i = 0; i < group.commands.size(); ++i) ids.push_back(group.id(i));
     std::ranges::sort(ids);
     const auto repeated = std::ranges::unique(ids);
     ids.erase(repeated.begin(), repeated.end());
@@ -178,7 +178,7 @@ void CommitQueue::release_unclaimed(const std::vector<Answer>& answers, const Gr
                            .urgent = false,
                            .waiting = nullptr,
                            .done = [](GroupAnswer) {}};
-        const OperationId id = id_of(group.commands[i]);
+        const OperationId id = group.id(i);
         release.group.commands.emplace_back(Release{{id, claimed->token, claimed->attempt}});
         release.needs.push_back(id);
         ++waiting_;

@@ -183,7 +183,10 @@ void Committer::submit(std::vector<Command> commands, Duration wait, std::shared
         all_renewals = all_renewals && std::holds_alternative<Renew>(command);
     }
     if (wait <= Duration{0}) wait = threads_->options_.timeout;
-    Submission submission{.group = {std::move(commands), false},
+    std::vector<OperationId> ids;  // once, and on the caller's thread
+    ids.reserve(commands.size());
+    for (const Command& command : commands) ids.push_back(id_of(command));
+    Submission submission{.group = {std::move(commands), false, std::move(ids)},
                           .deadline = std::chrono::steady_clock::now() + wait,
                           .urgent = all_renewals,
                           .waiting = std::move(waiting),

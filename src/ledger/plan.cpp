@@ -14,7 +14,7 @@ struct Step {
 };
 
 /// One command on what was found. Tokens are taken only by grants.
-Result<Step> step(const Command& command, std::size_t index, Found found, const PlanInput& input,
+Result<Step> step(const Command& command, const OperationId& id, std::size_t index, Found found, const PlanInput& input,
                   std::uint64_t& tokens_used) {
     if (auto* failure = std::get_if<Failure>(&found)) return std::move(*failure);
     if (std::holds_alternative<Locked>(found)) {
@@ -28,7 +28,6 @@ Result<Step> step(const Command& command, std::size_t index, Found found, const 
         if (record->checkpoints.size() >= Record::checkpoints_max && std::ranges::none_of(record->checkpoints, same))
             return Failure{Code::exhausted, "an operation has at most 256 checkpoints (checkpoints_max)"};
     }
-    const OperationId id = existed ? record->id : id_of(command);
     const Token fresh{input.first_token.value + tokens_used};
     Decision decision = decide(std::move(record), command, {input.now, fresh, input.owner});
     if (!decision.changed) return Step{std::move(decision.answer), std::nullopt};
@@ -53,10 +52,10 @@ Plan plan(std::span<const Group> groups, std::vector<Found> found, const PlanInp
         const std::size_t writes_before = result.writes.size();
         std::optional<Failure> failed;
         bool all_stand = true;
-        for (const Command& command : group.commands) {
+        for (std::size_t i = 0; i < group.commands.size(); ++i) {
             const std::size_t at = index++;
             if (failed) continue;
-            auto taken = step(command, at, std::move(found[at]), input, result.tokens_used);
+            auto taken = step(group.commands[i], group.id(i), at, std::move(found[at]), input, result.tokens_used);
             if (!taken) {
                 failed = taken.failure();
                 continue;

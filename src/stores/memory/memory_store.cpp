@@ -28,8 +28,8 @@ Executed MemoryStore::execute(std::span<const Group> groups) {
     const std::lock_guard lock(mutex_);
     std::vector<Found> found;
     for (const Group& group : groups) {
-        for (const Command& command : group.commands) {
-            const auto at = records_.find(id_of(command));
+        for (std::size_t i = 0; i < group.commands.size(); ++i) {
+            const auto at = records_.find(group.id(i));
             found.emplace_back(at == records_.end() ? std::nullopt : std::optional<Record>(at->second));
         }
     }

@@ -142,6 +142,7 @@ private:
     struct Batch {
         std::span<const Group> groups;
         std::vector<const Command*> commands;  // flat
+        std::vector<OperationId> ids;          // of each flat command
         std::vector<std::size_t> group_of;     // of each flat command
         bool again = false;
         bool has_large_group = false;
@@ -229,12 +230,13 @@ Failure PostgresSession::failed_at_commit(const WireError& error) {
 }
 
 PostgresSession::Batch PostgresSession::flatten(std::span<const Group> groups) {
-    Batch batch{groups, {}, {}, false, false};
+    Batch batch{groups, {}, {}, {}, false, false};
     for (std::size_t g = 0; g < groups.size(); ++g) {
         batch.again = batch.again || groups[g].again;
         batch.has_large_group = batch.has_large_group || groups[g].commands.size() > 1;
-        for (const Command& command : groups[g].commands) {
-            batch.commands.push_back(&command);
+        for (std::size_t i = 0; i < groups[g].commands.size(); ++i) {
+            batch.commands.push_back(&groups[g].commands[i]);
+            batch.ids.push_back(groups[g].id(i));
             batch.group_of.push_back(g);
         }
     }
@@ -244,7 +246,7 @@ PostgresSession::Batch PostgresSession::flatten(std::span<const Group> groups) {
 Result<PostgresSession::Loaded> PostgresSession::load(const Batch& batch, const std::vector<bool>& is_blind) {
     std::vector<OperationId> wanted;
     for (std::size_t i = 0; i < batch.commands.size(); ++i)
-        if (!is_blind[i]) wanted.push_back(id_of(*batch.commands[i]));
+        if (!is_blind[i]) wanted.push_back(batch.ids[i]);
 
     wire_->send("begin isolation level read committed read write");
     const bool sets = !wire_->direct() || batch.again;
@@ -290,7 +292,7 @@ Result<PostgresSession::Loaded> PostgresSession::load(const Batch& batch, const 
     }
     for (std::size_t i = 0; i < batch.commands.size(); ++i) {
         if (is_blind[i]) continue;
-        const OperationId id = id_of(*batch.commands[i]);
+        const OperationId& id = batch.ids[i];
         const auto row = std::ranges::lower_bound(locked_rows, id, {}, &std::pair<OperationId, int>::first);
         if (row != locked_rows.end() && row->first == id) {
             loaded.found[i] = found_in(locked, row->second);
@@ -417,7 +419,7 @@ Result<Executed> PostgresSession::answer_rest(std::span<const Group> groups, Exe
     }
     // A settled row is a fact: no lock is needed to tell it.
     std::vector<OperationId> ids;
-    for (std::size_t g : rest) ids.push_back(id_of(groups[g].commands[0]));
+    for (std::size_t g : rest) ids.push_back(groups[g].id(0));
     static const std::string settled_sql =
         fmt::format("select {} from semel.operation where op = any($1::uuid[]) and state = 3", columns);
     wire_->send(settled_sql.c_str(), ids_param(ids));

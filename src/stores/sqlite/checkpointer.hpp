@@ -14,10 +14,11 @@ namespace semel::sqlite {
 
 class Checkpointer {
 public:
+    /// Small enough that moving them does not fill the disk's queue before the next commit's sync.
     static constexpr int pages_worth_moving = 1000;
     /// A log that has grown to this is brought to its end while nobody writes, so that the next writer starts it anew:
-    /// commits that follow each other closely would let it grow for ever.
-    static constexpr int pages_max = 16'000;
+    /// commits that follow each other closely would let it grow for ever, and a sync is slower while a file grows.
+    static constexpr int pages_max = 4'000;
 
     /// `writers` is held by whoever writes on `writer`, which must outlive this.
     Checkpointer(sqlite3* writer, Connection own, std::mutex& writers);

@@ -345,8 +345,8 @@ Result<Executed> SqliteStore::execute(std::span<const Group> groups) {
         std::vector<Found> found;
         std::vector<std::int64_t> rowids;
         for (const Group& group : groups) {
-            for (const Command& command : group.commands) {
-                auto stored = table_.load(id_of(command));
+            for (std::size_t i = 0; i < group.commands.size(); ++i) {
+                auto stored = table_.load(group.id(i));
                 if (!stored) return std::move(stored).failure();
                 found.push_back(std::move(stored->found));
                 rowids.push_back(stored->rowid);
