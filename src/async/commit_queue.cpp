@@ -22,8 +22,7 @@ std::vector<OperationId> operations_of(const Group& group) {
     ids.reserve(group.commands.size());
     for (std::size_t i = 0; i < group.commands.size(); ++i) ids.push_back(group.id(i));
     std::ranges::sort(ids);
-    const auto repeated = std::ranges::unique(ids);
-    ids.erase(repeated.begin(), repeated.end());
+    ids.erase(std::unique(ids.begin(), ids.end()), ids.end());  // clang 14 cannot read ranges::unique
     return ids;
 }
 

@@ -134,11 +134,12 @@ private:
                 wake_general_.notify_all();
                 return;
             }
+            // Whatever wakes it, the loop looks again.
             std::condition_variable& wake = waiters(lane);
             if (const auto at = queue_.wake_at(lane))
-                wake.wait_until(lock, *at);
+                wake.wait_until(lock, *at);  // NOLINT(bugprone-spuriously-wake-up-functions)
             else
-                wake.wait(lock);
+                wake.wait(lock);  // NOLINT(bugprone-spuriously-wake-up-functions)
         }
     }
 
