@@ -236,7 +236,7 @@ Result<ResponseCodec> ResponseCodec::make(const std::vector<std::string>& seal_k
 Outcome ResponseCodec::encode(const Route& route, const OperationId& id, const http::ResponseHead& head,
                               std::string_view body) const {
     SEMEL_ASSERT(head.status >= 200 && head.status <= 599, "only a final answer is stored");
-    const Outcome tombstone = Outcome::tombstone(head.status);
+    Outcome tombstone = Outcome::tombstone(head.status);
     if (route.keep == Keep::status) return tombstone;
     std::string cut;
     if (!route.redact.empty() && !body.empty()) {
