@@ -27,6 +27,7 @@ void add_commands(CLI::App& root, Action& chosen) {
     root.set_help_flag("-h,--help", "show this help");
     root.footer(footer);
     root.set_version_flag("--version", "semel " SEMEL_VERSION, "show the version");
+    add_gateway(root, chosen);
     add_demo(root, chosen);
     CLI::App* const ops = root.add_subcommand("ops", "what happened to an operation, and decisions about it");
     ops->require_subcommand(1);

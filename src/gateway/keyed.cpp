@@ -1,0 +1,657 @@
+#include "gateway/keyed.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/bytes.hpp"
+#include "base/duration.hpp"
+#include "gateway/points.hpp"
+#include "semel/fingerprint.hpp"
+#include "semel/keys.hpp"
+
+namespace semel::gateway {
+
+using http::Framing;
+using http::Problem;
+using http::ProblemDetails;
+
+namespace {
+
+constexpr Duration poll_first = milliseconds{10};
+constexpr Duration poll_max = milliseconds{200};
+constexpr std::size_t correlation_bytes_max = 128;
+
+double seconds_since(SteadyTime since) {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - since).count();
+}
+
+/// An answer that has no end of its own: it is passed on as it comes, and never stored.
+bool is_stream(const http::ResponseHead& head) {
+    const auto type = head.fields.value("Content-Type");
+    return type && http::name_starts_with(*type, "text/event-stream");
+}
+
+bool is_correlation(std::string_view text) {
+    return !text.empty() && text.size() <= correlation_bytes_max &&
+           std::ranges::all_of(text, [](char c) { return c > 0x20 && c < 0x7f; });
+}
+
+std::string random_hex(Random& random, std::size_t bytes) {
+    std::string text(bytes, '\0');
+    random.fill({reinterpret_cast<unsigned char*>(text.data()), text.size()});
+    return to_hex(text);
+}
+
+/// As a Structured Field string.
+std::string quoted(std::string_view text) {
+    std::string out = "\"";
+    for (const char c : text) {
+        if (c == '"' || c == '\\') out += '\\';
+        out += c;
+    }
+    return out + '"';
+}
+
+milliseconds to_milliseconds(Duration duration) { return std::chrono::ceil<milliseconds>(duration); }
+
+}  // namespace
+
+KeyedRequest::KeyedRequest(Session& session, Worker& worker, std::shared_ptr<const LocalSite> local,
+                           const RouteState& state)
+    : session_(session), worker_(worker), local_(std::move(local)), state_(state) {}
+
+Task<bool> KeyedRequest::run() {
+    if (auto answered = co_await prepare_operation()) co_return *answered;
+    reach(Point::before_claim);
+    Result<ClaimAnswer> answer = co_await claim();
+    if (!answer) {
+        Failure failure = std::move(answer).failure();
+        co_return co_await store_failed(std::move(failure));
+    }
+    // Every answer has its own way; a coroutine may not be started inside of visit's lambdas on this compiler.
+    if (auto* a = std::get_if<Claimed>(&*answer)) co_return co_await answer_for(std::move(*a));
+    if (auto* a = std::get_if<Replay>(&*answer)) co_return co_await answer_for(std::move(*a));
+    if (auto* a = std::get_if<Busy>(&*answer)) co_return co_await answer_for(*a);
+    if (auto* a = std::get_if<Mismatch>(&*answer)) co_return co_await answer_for(*a);
+    if (auto* a = std::get_if<Unknown>(&*answer)) co_return co_await answer_for(*a);
+    co_return co_await answer_for(std::get<Expired>(*answer));
+}
+
+// ---- before the claim ------------------------------------------------------------------------------------------
+
+Task<bool> KeyedRequest::refuse(Problem problem, std::string detail) {
+    if (state_.observe) {
+        state_.metrics->observe(Answered::refused);
+        co_return co_await session_.pass(local_, state_);
+    }
+    state_.metrics->count(Answered::refused);
+    const std::string key = operation_ ? operation_->key.text() : std::string();
+    co_return co_await session_.answer(problem, {.detail = detail, .key = key});
+}
+
+Task<std::optional<bool>> KeyedRequest::prepare_operation() {
+    const http::RequestHead& head = session_.head();
+    if (head.upgrade) {
+        session_.must_close_ = true;
+        co_return co_await session_.answer(Problem::upgrade_refused, {});
+    }
+    const auto read = co_await session_.read_body(route().request_bytes_max, false, limits().body_timeout);
+    if (read == Session::Body::answered) {
+        state_.metrics->count(Answered::refused);
+        co_return false;
+    }
+    session_.must_close_ = false;
+    const std::string& body = session_.body_;
+
+    if (state_.signature) {
+        if (const auto fault = state_.signature->fault(head.fields, body, worker_.shared.clock.wall())) {
+            log(Log::Level::warning, "signature_refused", 0, *fault);
+            co_return co_await refuse(Problem::signature_invalid, std::string(*fault));
+        }
+    }
+    JsonBody json(body);
+    KeyFound found = find_key(route(), head.fields, json);
+    if (const auto* invalid = std::get_if<KeyInvalid>(&found))
+        co_return co_await refuse(Problem::key_invalid, invalid->reason);
+    if (std::holds_alternative<KeyMissing>(found)) {
+        if (route().key_for(head.method_text) == KeyUse::optional) co_return co_await session_.pass(local_, state_);
+        co_return co_await refuse(Problem::key_missing, fmt::format("send one in {}", key_places(route())));
+    }
+    Key key = std::get<Key>(std::move(found));
+    key_in_header_ = head.fields.find("Idempotency-Key") != nullptr;
+
+    std::string tenant;
+    if (route().webhook) {
+        tenant = route().webhook->provider;
+    } else {
+        TenantAnswer whose = site().tenants().read(head.fields, session_.peer(), session_.certificate_subject());
+        if (const auto* missing = std::get_if<TenantMissing>(&whose))
+            co_return co_await refuse(Problem::tenant_missing, std::string(missing->reason));
+        if (const auto* wrong = std::get_if<TenantRefused>(&whose))
+            co_return co_await refuse(Problem::tenant_missing, std::string(wrong->reason));
+        tenant = std::get<std::string>(std::move(whose));
+    }
+    auto scope = Scope::make(std::move(tenant), route().name, route().generation);
+    if (!scope) co_return co_await refuse(Problem::tenant_missing, "the tenant can not be used");
+    operation_.emplace(Operation{std::move(*scope), std::move(key)});
+    id_ = operation_->id();
+
+    if (route().webhook) {
+        fingerprint_ = webhook_fingerprint(*route().webhook, operation_->key, json);
+    } else {
+        const Request request{.method = head.method_text,
+                              .path = head.target.path,
+                              .query = head.target.query,
+                              .content_type = head.fields.value("Content-Type").value_or(""),
+                              .if_match = head.fields.value("If-Match").value_or(""),
+                              .body = body};
+        fingerprint_ = fingerprint_of(request, route().fingerprint);
+    }
+    const auto correlation = head.fields.value(site().config().correlation_header);
+    correlation_ = correlation && is_correlation(*correlation) ? std::string(*correlation) : mint_uuid4().text();
+    co_return std::nullopt;
+}
+
+Task<Result<ClaimAnswer>> KeyedRequest::claim() {
+    Duration poll = poll_first;
+    std::optional<SteadyTime> until;
+    if (route().busy_wait && !state_.observe) until = std::chrono::steady_clock::now() + *route().busy_wait;
+    bool waits = false;
+    while (true) {
+        Claim command{.operation = *operation_,
+                      .fingerprint = fingerprint_,
+                      .policy = route().policy,
+                      .key_time = route().format == KeyFormat::uuidv7 ? operation_->key.time() : std::nullopt,
+                      .correlation = correlation_};
+        claim_sent_ = std::chrono::steady_clock::now();
+        Result<ClaimAnswer> answer = co_await worker_.calls.claim(std::move(command), limits().claim_timeout);
+        worker_.shared.metrics.claim_seconds->Observe(seconds_since(claim_sent_));
+        const bool busy = answer && std::holds_alternative<Busy>(*answer);
+        const bool may_wait = busy && until && std::chrono::steady_clock::now() < *until && !worker_.draining() &&
+                              (waits || worker_.waiting < limits().waiting_max);
+        if (!may_wait) {
+            if (waits) --worker_.waiting;
+            co_return answer;
+        }
+        if (!waits) ++worker_.waiting;
+        waits = true;
+        SteadyTimer timer(worker_.context().get_executor(), poll);
+        co_await timer.async_wait(as_tuple);
+        poll = std::min(poll * 2, poll_max);
+    }
+}
+
+Task<bool> KeyedRequest::pass_unheld(Answered would_be) {
+    state_.metrics->observe(would_be);
+    log(Log::Level::info, "observed", 0, name(would_be));
+    co_return co_await session_.pass(local_, state_);
+}
+
+Task<bool> KeyedRequest::store_failed(Failure failure) {
+    if (failure.code == Code::invalid) co_return co_await refuse(Problem::key_invalid, failure.message);
+    log(Log::Level::error, "store_failed", 0, failure.message);
+    if (state_.observe) co_return co_await pass_unheld(Answered::store_failed);
+    state_.metrics->count(Answered::store_failed);
+    if (route().on_store_failure == OnStoreFailure::open && failure.code != Code::corrupt) {
+        state_.metrics->open_anyway->Increment();
+        log(Log::Level::warning, "forwarded_without_ledger");
+        co_return co_await session_.pass(local_, state_);
+    }
+    ProblemDetails details;
+    details.key = operation_->key.text();
+    details.retry_after = milliseconds{1000};
+    if (failure.code == Code::corrupt) {
+        details.detail = "what is stored under this key is damaged; nothing was sent";
+        details.retryable = false;
+        details.retry_after.reset();
+    }
+    co_return co_await session_.answer(Problem::store_unavailable, details);
+}
+
+// ---- answers of the ledger -------------------------------------------------------------------------------------
+
+Task<bool> KeyedRequest::answer_for(Mismatch) {
+    if (state_.observe) co_return co_await pass_unheld(Answered::mismatch);
+    state_.metrics->count(Answered::mismatch);
+    log(Log::Level::info, "mismatch", 422);
+    co_return co_await session_.answer(
+        Problem::key_reused,
+        {.detail =
+             "method, path, query, content type, If-Match or body differ from those of the first request with this "
+             "key: a new intent needs a new key",
+         .key = operation_->key.text()});
+}
+
+Task<bool> KeyedRequest::answer_for(Busy busy) {
+    if (state_.observe) co_return co_await pass_unheld(Answered::in_progress);
+    state_.metrics->count(Answered::in_progress);
+    state_.metrics->absorbed->Increment();
+    log(Log::Level::info, "busy", 409);
+    // The lease's end says when a crash would be noticed, not when the answer will be there: that is usually soon.
+    const auto soon = std::min(to_milliseconds(busy.retry_after), milliseconds{1000});
+    co_return co_await session_.answer(Problem::in_progress, {.detail = "send the same request again to get its answer",
+                                                              .key = operation_->key.text(),
+                                                              .retry_after = soon});
+}
+
+Task<bool> KeyedRequest::answer_for(Unknown unknown) {
+    if (state_.observe) co_return co_await pass_unheld(Answered::unknown);
+    state_.metrics->count(Answered::unknown);
+    state_.metrics->absorbed->Increment();
+    log(Log::Level::warning, "unknown", 409);
+    const std::string detail =
+        fmt::format("since {} nobody knows whether it was executed; it is not sent again: a person has to resolve it",
+                    to_text(unknown.since));
+    co_return co_await session_.answer(Problem::outcome_unknown, {.detail = detail, .key = operation_->key.text()});
+}
+
+Task<bool> KeyedRequest::answer_for(Expired) {
+    if (state_.observe) co_return co_await pass_unheld(Answered::expired);
+    state_.metrics->count(Answered::expired);
+    log(Log::Level::info, "expired", 410);
+    co_return co_await session_.answer(
+        Problem::key_expired,
+        {.detail = "its own time lies before everything that is still remembered", .key = operation_->key.text()});
+}
+
+std::string KeyedRequest::expires_text(TimePoint settled_at) const {
+    if (!route().policy.retention.identity) return "never";
+    TimePoint from = settled_at;
+    if (const auto at = operation_->key.time(); at && route().format == KeyFormat::uuidv7) from = std::max(from, *at);
+    return to_text(later(from, *route().policy.retention.identity));
+}
+
+Task<bool> KeyedRequest::answer_for(Replay replay) {
+    if (state_.observe) co_return co_await pass_unheld(Answered::replayed);
+    state_.metrics->absorbed->Increment();
+    if (!replay.outcome.kept) {
+        state_.metrics->count(Answered::not_retained);
+        log(Log::Level::info, "not_retained", 409);
+        ProblemDetails details;
+        details.detail = "it was done; only its status is kept";
+        details.key = operation_->key.text();
+        if (replay.outcome.status != 0) details.outcome_status = replay.outcome.status;
+        co_return co_await session_.answer(Problem::outcome_not_retained, details);
+    }
+    if (!route().replay_auth.empty() && !co_await may_replay()) {
+        state_.metrics->count(Answered::refused);
+        log(Log::Level::warning, "replay_forbidden", 403);
+        co_return co_await session_.answer(Problem::replay_forbidden, {.key = operation_->key.text()});
+    }
+    const auto stored = site().codec().decode(id_, replay.outcome);
+    if (!stored) {
+        Failure failure = stored.failure();
+        co_return co_await store_failed(std::move(failure));
+    }
+    state_.metrics->count(Answered::replayed);
+    log(Log::Level::info, "replayed", stored->status);
+    co_return co_await answer_with_stored(*stored, true, replay.settled_at);
+}
+
+Task<bool> KeyedRequest::answer_with_stored(const StoredResponse& stored, bool replayed, TimePoint settled_at) {
+    std::string out;
+    out.reserve(512);
+    http::HeadWriter writer(out);
+    writer.status_line(stored.status, stored.reason);
+    for (const http::Field& field : stored.fields) writer.field(field.name, field.value);
+    if (replayed) writer.field("Idempotent-Replayed", "true");
+    writer.field("Semel-Key-Expires", expires_text(settled_at));
+    const bool bodiless = stored.status == 204 || stored.status == 304;
+    if (writer.end(bodiless ? Framing::none() : Framing::of_length(stored.body.size()), session_.persistence()) !=
+        http::Fault::none) {
+        Failure failure{Code::corrupt, "the stored response can not be written"};
+        co_return co_await store_failed(std::move(failure));
+    }
+    const bool head_only = session_.head().method == http::Method::head;
+    co_await session_.write(out, head_only ? std::string_view() : stored.body);
+    co_return session_.goes_on();
+}
+
+/// Asks the upstream whether this caller may see the stored answer.
+Task<bool> KeyedRequest::may_replay() {
+    std::string request;
+    http::HeadWriter writer(request);
+    const http::RequestHead& head = session_.head();
+    writer.request_line("GET", route().replay_auth);
+    writer.field("Host", head.host.empty() ? std::string_view("localhost") : head.host);
+    writer.forward(head.fields, head.connection, [&](const http::Field& field) {
+        return session_.keeps(field, site()) && !http::name_starts_with(field.name, "Content-");
+    });
+    writer.field("Semel-Original-Method", head.method_text);
+    writer.field("Semel-Original-Path", head.target.path);
+    session_.write_forwarded(writer);
+    if (writer.end(Framing::none()) != http::Fault::none) co_return false;
+    Exchange exchange(local_->pools[state_.upstream], http::Method::get);
+    Ended ended = co_await exchange.send(request, {});
+    if (ended == Ended::well)
+        ended = co_await exchange.read_head(local_->pools[state_.upstream]->config().response_timeout);
+    if (ended != Ended::well) co_return false;
+    const bool allowed = exchange.head().status / 100 == 2;
+    std::string ignored;
+    if (co_await exchange.read_body(ignored, 64 * 1024) == Ended::well) exchange.finish();
+    co_return allowed;
+}
+
+// ---- with the claim --------------------------------------------------------------------------------------------
+
+Task<bool> KeyedRequest::answer_for(Claimed claimed) {
+    held_ = worker_.calls.hold(claimed, id_, route().policy.lease, claim_sent_);
+    doubt_ = claimed.doubt;
+    log(Log::Level::info, claimed.tries > 1 ? "taken_over" : "claimed");
+    reach(Point::after_claim);
+    const bool go_on = co_await perform(claimed);
+    if (held_) worker_.calls.let_go(held_);
+    co_return go_on;
+}
+
+Task<bool> KeyedRequest::perform(const Claimed& claimed) {
+    // After the claim: a duplicate of something known is no new key, and is answered whatever the quota.
+    auto admitted = worker_.shared.quotas.admit(operation_->scope.tenant(), route().name, route().quota);
+    if (auto* ticket = std::get_if<Quotas::Ticket>(&admitted); ticket != nullptr && claimed.tries > 1)
+        ticket->not_new();
+    if (const auto* over = std::get_if<Quotas::Refused>(&admitted); over != nullptr && !state_.observe) {
+        const milliseconds retry_after = to_milliseconds(over->retry_after);
+        Command release_it = Release{held_->holder};
+        co_await worker_.calls.tell(std::move(release_it), limits().settle_answer);
+        state_.metrics->count(Answered::quota);
+        log(Log::Level::warning, "quota", 429);
+        co_return co_await session_.answer(Problem::quota, {.detail = "too many new keys or open operations (quota)",
+                                                            .key = operation_->key.text(),
+                                                            .retry_after = retry_after});
+    }
+    // I4: by our own steady clock, from before the claim was sent.
+    if (std::chrono::steady_clock::now() > begin_before(claim_sent_, route().policy.lease)) {
+        Command release_it = Release{held_->holder};
+        co_await worker_.calls.tell(std::move(release_it), limits().settle_answer);
+        Failure failure{Code::unavailable, "the claim took so long that its lease may be over; nothing was sent"};
+        co_return co_await store_failed(std::move(failure));
+    }
+    const std::string request = upstream_request(claimed);
+    if (request.empty()) {
+        Command release_it = Release{held_->holder};
+        co_await worker_.calls.tell(std::move(release_it), limits().settle_answer);
+        {
+            std::string why = "the request can not be forwarded";
+            co_return co_await refuse(Problem::request_malformed, std::move(why));
+        }
+    }
+    const auto& pool = local_->pools[state_.upstream];
+    Exchange exchange(pool, session_.head().method);
+    const SteadyTime began = std::chrono::steady_clock::now();
+    Ended ended = co_await exchange.send(request, session_.body_);
+    reach(Point::after_forwarding);
+    if (ended == Ended::well) ended = co_await exchange.read_head(pool->config().response_timeout);
+    if (ended == Ended::well && is_stream(exchange.head())) co_return co_await relay_large(exchange);
+    if (ended == Ended::well) ended = co_await exchange.read_body(body_, route().response_bytes_max);
+    state_.metrics->upstream_seconds->Observe(seconds_since(began));
+    if (ended == Ended::well && !exchange.complete()) co_return co_await relay_large(exchange);
+    reach(Point::after_answer);
+    if (ended == Ended::well) exchange.finish();
+    co_return co_await judge(exchange, ended);
+}
+
+std::string KeyedRequest::upstream_request(const Claimed& claimed) {
+    const http::RequestHead& head = session_.head();
+    const std::string& correlation_header = site().config().correlation_header;
+    std::string out;
+    out.reserve(1024);
+    http::HeadWriter writer(out);
+    writer.request_line(head.method_text, http::origin_form(head.target));
+    writer.field("Host", head.host.empty() ? std::string_view("localhost") : head.host);
+    writer.forward(head.fields, head.connection, [&](const http::Field& field) {
+        return session_.keeps(field, site()) && !http::same_variable(field.name, correlation_header);
+    });
+    session_.write_forwarded(writer);
+    if (!key_in_header_) writer.field("Idempotency-Key", quoted(operation_->key.text()));
+    writer.field(correlation_header, correlation_);
+    if (head.fields.find("traceparent") == nullptr)
+        writer.field("traceparent", fmt::format("00-{}-{}-00", random_hex(worker_.shared.random, 16),
+                                                random_hex(worker_.shared.random, 8)));
+    writer.field("Semel-Operation", to_hex(id_.bytes));
+    writer.field("Semel-Scope", operation_->scope.text());
+    writer.field("Semel-Key", operation_->key.text());
+    writer.field("Semel-Token", claimed.token.value);
+    writer.field("Semel-Tries", claimed.tries);
+    const Framing framing =
+        head.framing.kind == Framing::Kind::none ? Framing::none() : Framing::of_length(session_.body_.size());
+    if (writer.end(framing) != http::Fault::none) out.clear();
+    return out;
+}
+
+Task<bool> KeyedRequest::judge(Exchange& exchange, Ended ended) {
+    const UpstreamEnd end = ended == Ended::well        ? UpstreamEnd::answered(exchange.head().status)
+                            : ended == Ended::not_sent  ? UpstreamEnd::not_sent()
+                            : ended == Ended::timed_out ? UpstreamEnd::timeout()
+                                                        : UpstreamEnd::broken();
+    const Verdict what = verdict(route(), doubt_, end);
+    switch (what.what) {
+        case Verdict::What::settle: co_return co_await settle(exchange, what.conclusive);
+        case Verdict::What::release: co_return co_await release(exchange, ended);
+        case Verdict::What::abandon: break;
+    }
+    co_return co_await abandon(exchange, ended);
+}
+
+Task<bool> KeyedRequest::settle(Exchange& exchange, bool conclusive) {
+    const int status = exchange.head().status;
+    Command command = Settle{held_->holder, site().codec().encode(route(), id_, exchange.head(), body_), conclusive};
+    const SteadyTime sent = std::chrono::steady_clock::now();
+    Result<HolderAnswer> told = co_await worker_.calls.tell(std::move(command), limits().settle_answer);
+    worker_.shared.metrics.settle_seconds->Observe(seconds_since(sent));
+    if (!told) {
+        // The effect has happened: the client hears of it, and the ledger as soon as it can.
+        log(Log::Level::error, "settle_failed", status, told.failure().message);
+        tell_later(Settle{held_->holder, site().codec().encode(route(), id_, exchange.head(), body_), conclusive});
+        state_.metrics->count(Answered::performed);
+        co_return co_await answer_with_response(exchange.head(), body_, false);
+    }
+    reach(Point::after_settle);
+    if (auto* ok = std::get_if<Ok>(&*told)) {
+        if (ok->state == State::settled) {
+            state_.metrics->count(Answered::performed);
+            log(Log::Level::info, "settled", status);
+            co_return co_await answer_with_response(exchange.head(), body_, true);
+        }
+        // I11: this answer does not say what the earlier try came to.
+        state_.metrics->count(Answered::unknown);
+        state_.metrics->unknown_outcomes->Increment();
+        log(Log::Level::warning, "inconclusive", status);
+        co_return co_await session_.answer(
+            Problem::outcome_unknown,
+            {.detail = "the upstream's answer does not say what an earlier try came to (conclusive)",
+             .key = operation_->key.text(),
+             .retryable = repeatable()});
+    }
+    if (auto* settled = std::get_if<Settled>(&*told)) {
+        Outcome outcome = std::move(settled->outcome);
+        co_return co_await settled_by_ledger(std::move(outcome), exchange, Ended::well);
+    }
+    state_.metrics->lease_losses->Increment();
+    state_.metrics->count(Answered::in_progress);
+    log(Log::Level::error, "fenced", status);
+    co_return co_await session_.answer(Problem::in_progress,
+                                       {.detail = "another holder took the operation over; send the same request again",
+                                        .key = operation_->key.text(),
+                                        .retry_after = milliseconds{1000}});
+}
+
+/// The application settled it first, in its own transaction: that is what everybody is told.
+Task<bool> KeyedRequest::settled_by_ledger(Outcome outcome, Exchange& exchange, Ended ended) {
+    state_.metrics->count(Answered::performed);
+    log(Log::Level::info, "settled_by_application", outcome.status);
+    if (!outcome.kept) {
+        if (ended == Ended::well && (outcome.status == 0 || outcome.status == exchange.head().status))
+            co_return co_await answer_with_response(exchange.head(), body_, true);
+        co_return co_await session_.answer(Problem::outcome_not_retained,
+                                           {.detail = "it was done; only its status is kept",
+                                            .key = operation_->key.text(),
+                                            .outcome_status = outcome.status});
+    }
+    const auto stored = site().codec().decode(id_, outcome);
+    if (!stored) {
+        Failure failure = stored.failure();
+        co_return co_await store_failed(std::move(failure));
+    }
+    co_return co_await answer_with_stored(*stored, false, worker_.shared.clock.wall());
+}
+
+Task<bool> KeyedRequest::release(Exchange& exchange, Ended ended) {
+    Command command = Release{held_->holder};
+    Result<HolderAnswer> told = co_await worker_.calls.tell(std::move(command), limits().settle_answer);
+    const auto* ok = told ? std::get_if<Ok>(&*told) : nullptr;
+    const bool still_unknown = ok != nullptr && ok->state == State::unknown;
+    const bool settled = told && std::holds_alternative<Settled>(*told);
+    if (!told) tell_later(Release{held_->holder});
+    log(still_unknown || !told ? Log::Level::warning : Log::Level::info, still_unknown ? "unknown" : "released",
+        ended == Ended::well ? exchange.head().status : 0, told ? exchange.why() : told.failure().message);
+    if (settled) {
+        Outcome outcome = std::move(std::get<Settled>(*told).outcome);
+        co_return co_await settled_by_ledger(std::move(outcome), exchange, ended);
+    }
+    if (ended == Ended::well) {
+        state_.metrics->count(Answered::released);
+        co_return co_await answer_with_response(exchange.head(), body_, false);
+    }
+    state_.metrics->count(still_unknown ? Answered::unknown : Answered::upstream_failed);
+    if (still_unknown)
+        co_return co_await session_.answer(
+            Problem::outcome_unknown,
+            {.detail = "the upstream can not be reached, and an earlier try may have been executed",
+             .key = operation_->key.text(),
+             .retryable = repeatable()});
+    // Without the ledger's word the next try may meet the old lease, and then be told so.
+    co_return co_await session_.answer(Problem::upstream_unreachable,
+                                       {.key = operation_->key.text(), .retry_after = milliseconds{1000}});
+}
+
+Task<bool> KeyedRequest::abandon(Exchange& exchange, Ended ended) {
+    Command command = Abandon{held_->holder};
+    Result<HolderAnswer> told = co_await worker_.calls.tell(std::move(command), limits().settle_answer);
+    if (told && std::holds_alternative<Settled>(*told)) {
+        Outcome outcome = std::move(std::get<Settled>(*told).outcome);
+        co_return co_await settled_by_ledger(std::move(outcome), exchange, ended);
+    }
+    if (!told) tell_later(Abandon{held_->holder});
+    state_.metrics->count(Answered::unknown);
+    state_.metrics->unknown_outcomes->Increment();
+    const int status = ended == Ended::well ? exchange.head().status : 0;
+    log(Log::Level::warning, "abandoned", status, exchange.why());
+    const std::string detail =
+        ended == Ended::well
+            ? fmt::format("the upstream answered {}: whether the operation was executed is not known", status)
+            : std::string("whether the operation was executed is not known");
+    co_return co_await session_.answer(ended == Ended::timed_out ? Problem::upstream_timeout : Problem::upstream_failed,
+                                       {.detail = detail, .key = operation_->key.text(), .retryable = repeatable()});
+}
+
+bool KeyedRequest::repeatable() const {
+    return route().policy.on_unknown == OnUnknown::retry || route().policy.on_unknown == OnUnknown::joined;
+}
+
+/// The store has failed after the effect: it is told in the background, within limits.
+void KeyedRequest::tell_later(Command command) {
+    if (worker_.tell_later(held_, std::move(command), limits(), operation_->text())) {
+        held_.reset();
+        return;
+    }
+    log(Log::Level::error, "settle_given_up", 0, "too many wait (limits.unsettled_max, limits.unsettled_bytes_max)");
+}
+
+// ---- answering -------------------------------------------------------------------------------------------------
+
+Task<bool> KeyedRequest::answer_with_response(const http::ResponseHead& head, std::string_view body, bool stored) {
+    std::string out;
+    out.reserve(512);
+    http::HeadWriter writer(out);
+    writer.status_line(head.status, head.reason).forward(head.fields, head.connection, [](const http::Field& field) {
+        return !http::variable_starts_with(field.name, "Semel-");
+    });
+    // I10: said only of what is durable.
+    if (stored) writer.field("Semel-Key-Expires", expires_text(worker_.shared.clock.wall()));
+    const bool bodiless = head.framing.kind == Framing::Kind::none;
+    const Framing framing = !bodiless             ? Framing::of_length(body.size())
+                            : head.content_length ? Framing::of_length(*head.content_length)
+                                                  : Framing::none();
+    if (writer.end(framing, session_.persistence()) != http::Fault::none)
+        co_return co_await session_.answer(Problem::upstream_failed, {.detail = "its answer can not be forwarded"});
+    co_await session_.write(out, body);
+    co_return session_.goes_on();
+}
+
+/// An answer that is too large to be stored, or has no end of its own: passed on as it comes, settled as a tombstone (I8).
+Task<bool> KeyedRequest::relay_large(Exchange& exchange) {
+    const http::ResponseHead& head = exchange.head();
+    const bool endless = is_stream(head);
+    Verdict what = verdict(route(), doubt_, UpstreamEnd::answered(head.status));
+    Command command = Abandon{held_->holder};
+    if (what.what == Verdict::What::settle)
+        command = Settle{held_->holder, Outcome::tombstone(head.status), what.conclusive};
+    else if (what.what == Verdict::What::release)
+        command = Release{held_->holder};
+    if (endless) {
+        co_await worker_.calls.tell(command, limits().settle_answer);
+        worker_.calls.let_go(held_);
+    }
+    const Framing framing = session_.framing_for_client(head.framing);
+    const bool chunked = framing.kind == Framing::Kind::chunked;
+    if (framing.kind == Framing::Kind::until_close) session_.must_close_ = true;
+    std::string out;
+    http::HeadWriter writer(out);
+    writer.status_line(head.status, head.reason).forward(head.fields, head.connection);
+    const bool written = writer.end(framing, session_.persistence()) == http::Fault::none;
+    if (!written) session_.cut();
+    if (!body_.empty()) {
+        if (chunked)
+            http::write_chunk(out, body_);
+        else
+            out += body_;
+    }
+    co_await session_.write(out);
+    Ended ended = Ended::well;
+    while (ended == Ended::well && !exchange.complete()) {
+        std::string_view data;
+        ended = co_await exchange.next(data);
+        if (data.empty()) continue;
+        out.clear();
+        if (chunked)
+            http::write_chunk(out, data);
+        else
+            out += data;
+        // A client that has gone does not cancel it: the answer is read to its end, for its end is what counts.
+        if (!session_.client_gone()) co_await session_.write(out);
+        if (endless && session_.client_gone()) co_return false;
+    }
+    if (!endless) {
+        if (ended != Ended::well) command = Abandon{held_->holder};
+        const auto told = co_await worker_.calls.tell(command, limits().settle_answer);
+        if (!told) tell_later(command);
+    }
+    state_.metrics->count(ended == Ended::well ? Answered::performed : Answered::unknown);
+    log(Log::Level::info, ended == Ended::well ? "settled_without_response" : "abandoned", head.status, exchange.why());
+    if (ended != Ended::well) {
+        session_.cut();
+        co_return false;
+    }
+    if (chunked) co_await session_.write(http::last_chunk);
+    exchange.finish();
+    co_return session_.goes_on();
+}
+
+void KeyedRequest::log(Log::Level level, std::string_view event, int status, std::string_view why) {
+    if (!worker_.log.wants(level)) return;
+    LogLine line(level, event);
+    line.text("route", route().name);
+    if (operation_) {
+        line.text("tenant", operation_->scope.tenant());
+        line.text("key", operation_->key.text());
+        line.text("operation", to_hex(id_.bytes));
+        line.text("correlation", correlation_);
+    }
+    if (held_) line.number("token", static_cast<std::int64_t>(held_->holder.token.value));
+    if (status != 0) line.number("status", status);
+    if (!why.empty()) line.text("why", why);
+    worker_.log.write(std::move(line));
+}
+
+}  // namespace semel::gateway
