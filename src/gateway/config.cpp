@@ -19,4 +19,8 @@ std::string UpstreamServer::text() const {
     return fmt::format("{}://{}", tls ? "https" : "http", host_and_port(host, port));
 }
 
+KeyUse Route::key_for(std::string_view method) const {
+    return key_of_post_and_patch && method != "POST" && method != "PATCH" ? KeyUse::ignored : key;
+}
+
 }  // namespace semel::gateway

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ledger/fingerprint.hpp"
@@ -174,6 +175,7 @@ struct Route {
     std::string name{};  ///< part of the identity; default: the match text
     Match match{};
     KeyUse key = KeyUse::required;
+    bool key_of_post_and_patch = false;  ///< the match is for any method and `key` is not written: see key_for
     std::vector<KeySource> key_from{KeySource{}};
     KeyFormat format = KeyFormat::any;
     std::uint32_t generation = 0;
@@ -194,6 +196,9 @@ struct Route {
     std::optional<Upstream> upstream{};  ///< empty: the file's
     std::size_t request_bytes_max = 1U << 20;
     std::size_t response_bytes_max = 1U << 20;  ///< of the stored form; a larger one settles as a tombstone
+
+    /// What `key` is for a request of that method.
+    [[nodiscard]] KeyUse key_for(std::string_view method) const;
     bool operator==(const Route&) const = default;
 };
 
@@ -231,7 +236,7 @@ struct Config {
     std::optional<Admin> admin{};
     Upstream upstream{};
     Tenant tenant{};
-    Mode mode = Mode::enforce;  ///< observe: on every route
+    Mode mode = Mode::enforce;  ///< of every route that does not say its own; Route::mode is what counts
     std::string correlation_header = "X-Correlation-Id";
     std::vector<std::string> seal_keys{};  ///< 64 hex digits each; the first seals, all open; empty: not sealed
     Duration drain = seconds{30};

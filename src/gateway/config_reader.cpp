@@ -1,0 +1,349 @@
+#include "gateway/config_reader.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <system_error>
+
+#include "base/quote.hpp"
+#include "gateway/network.hpp"
+#include "gateway/route_reader.hpp"
+#include "gateway/setting_values.hpp"
+#include "gateway/shapes.hpp"
+#include "http/chars.hpp"
+#include "http/fields.hpp"
+
+namespace semel::gateway {
+namespace {
+
+using Word = std::string_view;
+
+constexpr Word address_right = "a numeric address and a port, as in 127.0.0.1:8080 or [::1]:8080";
+constexpr Word pem_right = "the path of a PEM file";
+constexpr std::size_t seal_key_digits = 64;
+constexpr std::size_t threads_max = 256;
+
+// ---- where it listens ----------------------------------------------------------------------------------------------
+
+std::optional<Address> read_address(const Setting& setting) {
+    const auto text = setting.text(address_right);
+    if (!text) return std::nullopt;
+    auto address = parse_address(*text);
+    if (!address) setting.expected(address_right);
+    return address;
+}
+
+std::optional<std::optional<ServerTls>> read_server_tls(const Setting& setting) {
+    const auto in = setting.mapping(server_tls_shape, "a mapping with certificate and key");
+    if (!in) return std::nullopt;
+    ServerTls tls;
+    static_cast<void>(in->required("certificate", pem_right));
+    static_cast<void>(in->required("key", pem_right));
+    fill(*in, "certificate", tls.certificate, text_of(pem_right));
+    fill(*in, "key", tls.key, text_of(pem_right));
+    fill(*in, "client_ca", tls.client_ca, text_of(pem_right));
+    constexpr std::array<std::pair<Word, bool>, 2> demands{{{"required", true}, {"optional", false}}};
+    fill(*in, "client_certificate", tls.client_certificate_required, word_of(demands));
+    if (in->has("client_certificate") && !in->has("client_ca"))
+        in->refuse("client_certificate", "it is judged by client_ca; write that, too");
+    return tls;
+}
+
+std::optional<Listen> read_listen(const Setting& setting) {
+    Listen listen;
+    if (!setting.is_mapping()) {
+        const auto address = read_address(setting);
+        if (!address) return std::nullopt;
+        listen.address = *address;
+        return listen;
+    }
+    const auto in = setting.mapping(listen_shape, "");
+    static_cast<void>(in->required("address", address_right));
+    fill(*in, "address", listen.address, read_address);
+    fill(*in, "tls", listen.tls, read_server_tls);
+    return listen;
+}
+
+std::optional<std::string> read_token(const Setting& setting) {
+    auto token = read_secret(setting, secret_bytes_min);
+    if (!token || std::ranges::all_of(*token, [](char c) { return c > 0x20 && c < 0x7f; })) return token;
+    setting.hidden().expected("visible ASCII characters without spaces, as a header can carry");
+    return std::nullopt;
+}
+
+std::optional<std::optional<Admin>> read_admin(const Setting& setting) {
+    Admin admin;
+    if (setting.is_mapping()) {
+        const auto in = setting.mapping(admin_shape, "");
+        static_cast<void>(in->required("address", address_right));
+        fill(*in, "address", admin.address, read_address);
+        fill(*in, "token", admin.token, read_token);
+        fill(*in, "tls", admin.tls, read_server_tls);
+        if (in->has("token") && admin.token.empty()) return std::nullopt;
+    } else {
+        const auto address = read_address(setting);
+        if (!address) return std::nullopt;
+        admin.address = *address;
+    }
+    if (admin.address.host.empty() || admin.address.loopback() || !admin.token.empty()) return admin;
+    if (admin.tls && !admin.tls->client_ca.empty() && admin.tls->client_certificate_required) return admin;
+    setting.refuse(
+        "not on loopback, where anybody could read and resolve operations; write a token, or tls with client_ca and "
+        "client "
+        "certificates required");
+    return std::nullopt;
+}
+
+// ---- tenants -------------------------------------------------------------------------------------------------------
+
+constexpr std::array<Word, 4> tenant_ways{"header", "jwt", "client_certificate", "peer_header"};
+
+std::vector<std::string> read_algorithms(const Setting& setting) {
+    constexpr std::array<Word, 3> known{"HS256", "RS256", "ES256"};
+    std::vector<std::string> algorithms;
+    for (const Setting& item : setting.some_items("a list of HS256, RS256 or ES256"))
+        if (const auto found = item.word(known)) algorithms.emplace_back(known[*found]);
+    return algorithms;
+}
+
+void read_jwt(const Setting& setting, Tenant& tenant) {
+    const auto in = setting.mapping(jwt_shape, "a mapping with algorithms and key");
+    if (!in) return;
+    tenant.header = "Authorization";
+    fill(*in, "header", tenant.header, read_request_header);
+    fill(*in, "claim", tenant.claim, text_of("the name of a claim, as in sub"));
+    fill(*in, "issuer", tenant.issuer, text_of("the issuer that tokens have to name"));
+    fill(*in, "audience", tenant.audience, text_of("the audience that tokens have to name"));
+    fill(*in, "leeway", tenant.leeway, duration_between(Duration{0}, minutes{10}));
+    if (const auto algorithms = in->required("algorithms", "those that are accepted, as in [RS256]"))
+        tenant.algorithms = read_algorithms(*algorithms);
+    refuse_twice(*in, "algorithms", tenant.algorithms);
+    const bool shared = std::ranges::find(tenant.algorithms, "HS256") != tenant.algorithms.end();
+    if (shared && std::ranges::any_of(tenant.algorithms, [](const std::string& name) { return name != "HS256"; }))
+        in->refuse("algorithms", "HS256 has a shared secret for a key, the others a public one; write one kind");
+    const auto key = in->required("key", shared ? "the shared secret, best as ${NAME}" : pem_right);
+    if (!key) return;
+    // A secret might be here although the algorithms do not say so.
+    const auto text = shared ? read_secret(*key, secret_bytes_min) : key->hidden().text(pem_right);
+    if (text) tenant.key = *text;
+}
+
+std::vector<std::string> read_peers(const Setting& setting) {
+    constexpr Word right = "an address or a network, as in 127.0.0.1 or 10.0.0.0/8 (no bits behind the prefix)";
+    std::vector<std::string> peers;
+    for (const Setting& item : setting.some_items("a list of addresses or networks, as in [10.0.0.0/8]")) {
+        const auto text = item.text(right);
+        if (!text) continue;
+        const auto network = Network::parse(*text);
+        if (!network) item.expected(right);
+        if (network && network->everyone())
+            item.refuse(
+                "everybody is in this network, so anybody could name any tenant; write that of your own proxies");
+        peers.push_back(*text);
+    }
+    return peers;
+}
+
+void read_peer_header(const Mapping& in, Tenant& tenant) {
+    fill(in, "peer_header", tenant.header, read_request_header);
+    if (const auto peers = in.required("peers", "who may set the header: a list of addresses or networks"))
+        tenant.peers = read_peers(*peers);
+}
+
+void read_client_certificate(const Mapping& in) {
+    constexpr std::array<Word, 1> subject{"subject"};
+    if (const auto part = in.find("client_certificate")) static_cast<void>(part->word(subject));
+}
+
+std::optional<Tenant> read_tenant(const Setting& setting) {
+    if (setting.is("none")) return Tenant{};
+    const auto in =
+        setting.mapping(tenant_shape, "none, or a mapping with header, jwt, client_certificate or peer_header");
+    if (!in) return std::nullopt;
+    if (std::ranges::count_if(tenant_ways, [&](Word name) { return in->has(name); }) != 1) {
+        setting.refuse(
+            "there is one way to tell tenants; write one of header, jwt, client_certificate and peer_header");
+        return std::nullopt;
+    }
+    Tenant tenant;
+    fill(*in, "header", tenant.header, read_request_header);
+    if (in->has("header")) tenant.from = Tenant::From::header;
+    if (const auto jwt = in->find("jwt")) {
+        tenant.from = Tenant::From::jwt;
+        read_jwt(*jwt, tenant);
+    } else if (in->has("client_certificate")) {
+        tenant.from = Tenant::From::client_certificate;
+        read_client_certificate(*in);
+    } else if (in->has("peer_header")) {
+        tenant.from = Tenant::From::peer_header;
+        read_peer_header(*in, tenant);
+    }
+    const bool hashed = tenant.from == Tenant::From::header || tenant.from == Tenant::From::jwt;
+    for (const Word name : {"secret", "previous_secrets"})
+        if (!hashed && in->has(name)) in->refuse(name, "it belongs to header and jwt; leave it out");
+    if (in->has("peers") && !in->has("peer_header")) in->refuse("peers", "it belongs to peer_header; leave it out");
+    if (hashed) tenant.secrets = read_secrets(*in, secret_bytes_min);
+    return tenant;
+}
+
+// ---- the rest ------------------------------------------------------------------------------------------------------
+
+std::optional<std::string> read_store(const Setting& setting) {
+    constexpr Word right = "sqlite:PATH, as in sqlite:semel.db, or postgres://USER@HOST/DATABASE";
+    auto text = setting.hidden().text(right);
+    if (!text) return std::nullopt;
+    const bool may_hold_password = text->find('@') != std::string::npos || text->find("password") != std::string::npos;
+    for (const Word scheme : {"sqlite:", "postgres://", "postgresql://"})
+        if (text->starts_with(scheme) && text->size() > scheme.size()) return text;
+    (may_hold_password ? setting.hidden() : setting).expected(right);
+    return std::nullopt;
+}
+
+std::optional<std::string> read_correlation(const Setting& setting) {
+    std::string header = Config{}.correlation_header;
+    const auto in = setting.mapping(correlation_shape, "a mapping with header");
+    if (!in) return std::nullopt;
+    fill(*in, "header", header, read_request_header);
+    return header;
+}
+
+std::optional<std::vector<std::string>> read_seal(const Setting& setting) {
+    const auto in = setting.mapping(seal_shape, "a mapping with key");
+    if (!in) return std::nullopt;
+    std::vector<std::string> keys;
+    const auto add = [&](const Setting& written) {
+        const std::string right = fmt::format("{} hexadecimal digits (32 bytes), best as ${{NAME}}", seal_key_digits);
+        const auto key = written.hidden().text(right);
+        if (!key) return;
+        if (key->size() == seal_key_digits && http::all_of(*key, http::hex_char)) return keys.push_back(*key);
+        written.hidden().expected(right);
+    };
+    if (const auto key = in->required("key", "64 hexadecimal digits, best as ${NAME}")) add(*key);
+    if (const auto previous = in->find("previous_keys"))
+        for (const Setting& item : previous->hidden().items("a list of keys")) add(item);
+    refuse_twice(*in, "previous_keys", keys);
+    return keys;
+}
+
+std::optional<Limits> read_limits(const Setting& setting) {
+    const auto in = setting.mapping(limits_shape, "a mapping");
+    if (!in) return std::nullopt;
+    constexpr std::size_t mib = 1U << 20;
+    constexpr Duration least = milliseconds{1};
+    Limits limits;
+    fill(*in, "head_bytes_max", limits.head_bytes_max, bytes_between(1024, mib));
+    fill(*in, "target_bytes_max", limits.target_bytes_max, bytes_between(256, mib));
+    fill(*in, "field_bytes_max", limits.field_bytes_max, bytes_between(256, mib));
+    fill(*in, "fields_max", limits.fields_max, whole_between(8, 10'000));
+    fill(*in, "connections_max", limits.connections_max, whole_between(1, 1'000'000));
+    fill(*in, "pass_bytes_max", limits.pass_bytes_max, bytes_between(1, std::size_t{1} << 40));
+    fill(*in, "waiting_max", limits.waiting_max, whole_between(0, 1'000'000));
+    fill(*in, "unsettled_max", limits.unsettled_max, whole_between(1, 1'000'000));
+    fill(*in, "unsettled_bytes_max", limits.unsettled_bytes_max, bytes_between(mib, std::size_t{1} << 36));
+    fill(*in, "head_timeout", limits.head_timeout, duration_between(least, hours{1}));
+    fill(*in, "body_timeout", limits.body_timeout, duration_between(least, hours{1}));
+    fill(*in, "idle_timeout", limits.idle_timeout, duration_between(least, hours{24}));
+    fill(*in, "write_timeout", limits.write_timeout, duration_between(least, hours{1}));
+    fill(*in, "claim_timeout", limits.claim_timeout, duration_between(least, minutes{1}));
+    fill(*in, "settle_answer", limits.settle_answer, duration_between(least, minutes{1}));
+    fill(*in, "settle_timeout", limits.settle_timeout, duration_between(least, hours{24}));
+    if (in->has("target_bytes_max") && limits.target_bytes_max > limits.head_bytes_max)
+        in->refuse("target_bytes_max", "more than head_bytes_max, of which it is a part");
+    if (in->has("field_bytes_max") && limits.field_bytes_max > limits.head_bytes_max)
+        in->refuse("field_bytes_max", "more than head_bytes_max, of which it is a part");
+    if (limits.settle_timeout < limits.settle_answer)
+        in->refuse("settle_timeout", "shorter than settle_answer; settling goes on after the client has its answer");
+    return limits;
+}
+
+std::optional<Log> read_log(const Setting& setting) {
+    const auto in = setting.mapping(log_shape, "a mapping with level or file");
+    if (!in) return std::nullopt;
+    constexpr std::array<std::pair<Word, Log::Level>, 3> levels{
+        {{"error", Log::Level::error}, {"warning", Log::Level::warning}, {"info", Log::Level::info}}};
+    Log log;
+    fill(*in, "level", log.level, word_of(levels));
+    fill(*in, "file", log.file, text_of("the path of a file"));
+    return log;
+}
+
+// ---- what has to fit together --------------------------------------------------------------------------------------
+
+void check_listeners(const Mapping& in, const Config& config) {
+    const Address& listen = config.listen.address;
+    if (config.admin && listen.port != 0 && config.admin->address == listen)
+        in.refuse("admin", "it is the address of listen; write another port");
+    const auto is_own = [&](const UpstreamServer& server) {
+        const std::string host = server.host == "localhost" ? "127.0.0.1" : server.host;
+        return !listen.host.empty() && host == listen.host && server.port == listen.port;
+    };
+    if (std::ranges::any_of(config.upstream.servers, is_own))
+        in.refuse("upstream", "it is the address of listen: the gateway would call itself");
+    if (config.tenant.from == Tenant::From::client_certificate &&
+        !(config.listen.tls && !config.listen.tls->client_ca.empty()))
+        in.refuse("tenant", "client_certificate needs listen.tls.client_ca, by which certificates are judged");
+}
+
+Config read_all(const Mapping& in, const std::string& file) {
+    Config config;
+    config.file = file;
+    for (const auto& [name, right] :
+         {std::pair<Word, Word>{"store", "where operations are kept, as in sqlite:semel.db"},
+          {"listen", "where clients connect, as in 127.0.0.1:8080"},
+          {"upstream", "the service behind the gateway, as in http://127.0.0.1:9000"},
+          {"tenant", "how to tell whose request it is, as in {header: Authorization}, or none"}})
+        static_cast<void>(in.required(name, right));
+    fill(in, "store", config.store, read_store);
+    fill(in, "listen", config.listen, read_listen);
+    fill(in, "admin", config.admin, read_admin);
+    fill(in, "upstream", config.upstream, read_upstream);
+    fill(in, "tenant", config.tenant, read_tenant);
+    constexpr std::array<std::pair<Word, Mode>, 2> modes{{{"enforce", Mode::enforce}, {"observe", Mode::observe}}};
+    fill(in, "mode", config.mode, word_of(modes));
+    fill(in, "correlation", config.correlation_header, read_correlation);
+    fill(in, "seal", config.seal_keys, read_seal);
+    fill(in, "drain", config.drain, duration_between(Duration{0}, hours{1}));
+    fill(in, "threads", config.threads, whole_between(1, threads_max));
+    fill(in, "limits", config.limits, read_limits);
+    fill(in, "log", config.log, read_log);
+    check_listeners(in, config);
+    if (const auto routes = in.find("routes")) config.routes = read_routes(*routes, config);
+    return config;
+}
+
+}  // namespace
+
+ReadConfig read_config_text(std::string_view text, const std::string& file, const Environment& environment) {
+    YamlParsed parsed = parse_yaml(text);
+    if (!parsed.root) return {.problems = {{{file, parsed.fault.line}, parsed.fault.message}}};
+    Problems problems(file);
+    prepare(*parsed.root, environment, problems);
+    std::optional<Config> config;
+    const Setting root(*parsed.root, "", problems);
+    if (const auto in = root.mapping(config_shape, "settings by their names, as in store: sqlite:semel.db"))
+        config = read_all(*in, file);
+    if (!problems.empty()) return {.problems = problems.take()};
+    return {.config = std::move(config)};
+}
+
+ReadConfig read_config(const std::string& path) {
+    const auto refused = [&](std::string why) { return ReadConfig{.problems = {{{path, 0}, std::move(why)}}}; };
+    std::ifstream file(path, std::ios::binary);
+    if (!file) return refused(fmt::format("cannot be opened: {}", std::generic_category().message(errno)));
+    std::string text(yaml_bytes_max + 1, '\0');
+    file.read(text.data(), static_cast<std::streamsize>(text.size()));
+    if (file.bad()) return refused("cannot be read; name a file, not a folder");
+    text.resize(static_cast<std::size_t>(file.gcount()));
+    return read_config_text(text, path, [](const std::string& name) { return std::getenv(name.c_str()); });
+}
+
+std::vector<Shape> config_shapes() {
+    return {config_shape,     listen_shape,  admin_shape,     server_tls_shape,  upstream_shape,
+            client_tls_shape, tenant_shape,  jwt_shape,       correlation_shape, seal_shape,
+            limits_shape,     log_shape,     route_shape,     key_source_shape,  fingerprint_shape,
+            on_busy_shape,    webhook_shape, signature_shape, quota_shape};
+}
+
+}  // namespace semel::gateway
