@@ -1,0 +1,105 @@
+#include "gateway/network.hpp"
+
+#include <gtest/gtest.h>
+
+namespace semel::gateway {
+namespace {
+
+TEST(Network, ReadsAddressesToListenOn) {
+    struct Row {
+        const char* written;
+        const char* read;
+    };
+    for (const Row& row : std::vector<Row>{{"127.0.0.1:8080", "127.0.0.1:8080"},
+                                           {"localhost:80", "127.0.0.1:80"},
+                                           {"[::1]:8080", "[::1]:8080"},
+                                           {"[0:0:0:0:0:0:0:1]:8080", "[::1]:8080"},
+                                           {"[2001:DB8::1]:1", "[2001:db8::1]:1"},
+                                           {"0.0.0.0:0", "0.0.0.0:0"},
+                                           {"127.0.0.1", nullptr},
+                                           {"127.0.0.1:", nullptr},
+                                           {":8080", nullptr},
+                                           {"8080", nullptr},
+                                           {"::1:8080", nullptr},
+                                           {"[::1]", nullptr},
+                                           {"[::1", nullptr},
+                                           {"[::1]8080", nullptr},
+                                           {"[127.0.0.1]:8080", nullptr},
+                                           {"[localhost]:8080", nullptr},
+                                           {"example.org:80", nullptr},
+                                           {"127.0.0.1:65536", nullptr},
+                                           {"127.0.0.1:-1", nullptr},
+                                           {"127.0.0.1:80x", nullptr},
+                                           {"127.0.0.256:80", nullptr},
+                                           {"127.1:80", nullptr},
+                                           {"", nullptr}}) {
+        const auto address = parse_address(row.written);
+        EXPECT_EQ(address ? address->text() : "none", row.read == nullptr ? "none" : row.read) << row.written;
+    }
+    EXPECT_TRUE(parse_address("[0::1]:1")->loopback());
+    EXPECT_FALSE(parse_address("[::ffff:127.0.0.1]:1")->loopback()) << "said in another way: rather too careful";
+}
+
+TEST(Network, ReadsUpstreamServers) {
+    struct Row {
+        const char* written;
+        const char* read;
+    };
+    for (const Row& row : std::vector<Row>{{"http://127.0.0.1:9000", "http://127.0.0.1:9000"},
+                                           {"http://service", "http://service:80"},
+                                           {"https://service.example", "https://service.example:443"},
+                                           {"https://[::1]:9443", "https://[::1]:9443"},
+                                           {"http://service/", nullptr},
+                                           {"http://service/path", nullptr},
+                                           {"http://service?x", nullptr},
+                                           {"http://user@service", nullptr},
+                                           {"http://user:password@service", nullptr},
+                                           {"http://service:0", nullptr},
+                                           {"http://service:65536", nullptr},
+                                           {"http://service:", nullptr},
+                                           {"http://", nullptr},
+                                           {"http://:80", nullptr},
+                                           {"HTTP://service", nullptr},
+                                           {"ftp://service", nullptr},
+                                           {"service:80", nullptr},
+                                           {"http://two words", nullptr},
+                                           {"", nullptr}}) {
+        const auto server = parse_upstream_server(row.written);
+        EXPECT_EQ(server ? server->text() : "none", row.read == nullptr ? "none" : row.read) << row.written;
+    }
+}
+
+TEST(Network, HoldsTheAddressesThatBeginWithItsBits) {
+    struct Row {
+        const char* network;
+        const char* address;
+        bool contains;
+    };
+    for (const Row& row : std::vector<Row>{{"10.0.0.0/8", "10.255.0.1", true},
+                                           {"10.0.0.0/8", "11.0.0.1", false},
+                                           {"10.0.0.0/8", "::ffff:10.1.2.3", true},
+                                           {"10.0.0.0/8", "a00::1", false},
+                                           {"192.168.4.0/22", "192.168.7.255", true},
+                                           {"192.168.4.0/22", "192.168.8.0", false},
+                                           {"127.0.0.1", "127.0.0.1", true},
+                                           {"127.0.0.1", "127.0.0.2", false},
+                                           {"127.0.0.1/32", "127.0.0.1", true},
+                                           {"::1", "::1", true},
+                                           {"::1", "::2", false},
+                                           {"2001:db8::/33", "2001:db8:7fff::1", true},
+                                           {"2001:db8::/33", "2001:db8:8000::1", false}}) {
+        const auto network = Network::parse(row.network);
+        ASSERT_TRUE(network.has_value()) << row.network;
+        EXPECT_EQ(network->contains(*parse_address_bytes(row.address)), row.contains)
+            << row.network << " " << row.address;
+        EXPECT_FALSE(network->everyone());
+    }
+    for (const char* text : {"", "/", "10.0.0.0/", "10.0.0.0/33", "10.0.0.1/8", "10.0.0/8", "::/129", "::1/64",
+                             "10.0.0.0/8/8", "10.0.0.0/+8", "localhost", "[::1]", "fe80::1%eth0", "010.0.0.0/8"})
+        EXPECT_FALSE(Network::parse(text).has_value()) << text;
+    for (const char* text : {"0.0.0.0/0", "::/0", "::ffff:0.0.0.0/96"})
+        EXPECT_TRUE(Network::parse(text)->everyone()) << text;
+}
+
+}  // namespace
+}  // namespace semel::gateway
