@@ -9,7 +9,7 @@
 #include "cli/arguments.hpp"
 #include "cli/command.hpp"
 #include "cli/exit_code.hpp"
-#include "cli/json.hpp"
+#include "base/json.hpp"
 #include "ledger/key_header.hpp"
 #include "semel/keys.hpp"
 

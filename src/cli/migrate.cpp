@@ -5,7 +5,7 @@
 
 #include "cli/command.hpp"
 #include "cli/exit_code.hpp"
-#include "cli/json.hpp"
+#include "base/json.hpp"
 
 namespace semel::cli {
 namespace {

@@ -7,7 +7,7 @@
 #include "cli/arguments.hpp"
 #include "cli/command.hpp"
 #include "cli/exit_code.hpp"
-#include "cli/json.hpp"
+#include "base/json.hpp"
 
 namespace semel::cli {
 namespace {

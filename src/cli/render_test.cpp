@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cli/json.hpp"
+#include "base/json.hpp"
 #include "cli/show_record.hpp"
 #include "cli/table.hpp"
 

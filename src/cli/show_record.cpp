@@ -8,6 +8,7 @@
 #include "base/bytes.hpp"
 #include "base/duration.hpp"
 #include "cli/table.hpp"
+#include "ledger/record_json.hpp"
 
 namespace semel::cli {
 namespace {
@@ -18,22 +19,10 @@ std::string time_and_age(TimePoint at, TimePoint now) {
     return fmt::format("{} ({}{})", to_text(at), age, at > now ? "" : " ago");
 }
 
-bool lease_is_over(const Record& record, TimePoint now) {
-    return record.state == State::running && record.lease_until <= now;
-}
-
 std::string state_text(const Record& record, TimePoint now) {
     if (lease_is_over(record, now)) return "running, lease over";
     return std::string(name(record.state));
 }
-
-/// A tombstone has forgotten when it was created.
-std::optional<TimePoint> created_at(const Record& record) {
-    if (record.created == TimePoint{}) return std::nullopt;
-    return record.created;
-}
-
-std::string lasting(const std::optional<Duration>& duration) { return duration ? to_text(*duration) : "permanent"; }
 
 std::string policy_text(const Policy& policy) {
     std::string text = fmt::format("on unknown: {}", name(policy.on_unknown));
@@ -48,8 +37,6 @@ std::string outcome_text(const Record& record) {
     if (!record.outcome.kept) return fmt::format("status {}; the answer is not kept", record.outcome.status);
     return fmt::format("status {}, {} bytes (--body writes them)", record.outcome.status, record.outcome.body.size());
 }
-
-TimePoint resolvable_from(const Record& record) { return later(record.lease_until, record.policy.effect_deadline); }
 
 /// What the next claim will do about a vanished holder, if its policy lets it do anything.
 std::string next_claim_text(const Record& record, TimePoint now) {
@@ -103,10 +90,6 @@ std::string age_text(Duration since) {
         break;
     }
     return ahead ? "in " + text : text;
-}
-
-std::string fingerprint_text(const Fingerprint& fingerprint) {
-    return fmt::format("v{}:{}", fingerprint.version, to_hex(fingerprint.bytes));
 }
 
 std::string shell_word(const std::string& text) {
@@ -191,58 +174,6 @@ std::string record_detail(const Record& record, TimePoint now, const std::string
         label = "";
     }
     return text;
-}
-
-void write_record(JsonWriter& json, const Record& record, TimePoint now) {
-    const auto time = [&](std::string_view name, const std::optional<TimePoint>& at) {
-        if (at && *at != never)
-            json.member(name, to_text(*at));
-        else
-            json.name(name).null();
-    };
-    const bool settled = record.state == State::settled;
-    json.begin_object().member("id", to_hex(record.id.bytes));
-    if (record.operation) {
-        const Scope& scope = record.operation->scope;
-        json.member("scope", scope.text()).member("tenant", scope.tenant()).member("name", scope.name());
-        json.member("generation", scope.generation()).member("key", record.operation->key.text());
-    } else {
-        for (const char* name : {"scope", "tenant", "name", "generation", "key"}) json.name(name).null();
-    }
-    json.member("state", name(record.state))
-        .member("lease_over", lease_is_over(record, now))
-        .member("doubt", record.doubt);
-    json.member("token", record.token.value).member("tries", record.tries);
-    json.member("fingerprint", fingerprint_text(record.fingerprint)).member("correlation", record.correlation);
-    time("key_time", record.key_time);
-    time("created", created_at(record));
-    time("lease_until", settled ? std::nullopt : std::optional(record.lease_until));
-    time("unknown_since", record.unknown_since);
-    time("resolvable_from", settled ? std::nullopt : std::optional(resolvable_from(record)));
-    time("settled_at", record.settled_at);
-    time("expires_at", expires_at(record));
-    json.name("outcome");
-    if (settled) {
-        json.begin_object().member("status", record.outcome.status).member("kept", record.outcome.kept);
-        json.member("filled", !record.unfilled).member("body_bytes", record.outcome.body.size()).end_object();
-    } else {
-        json.null();
-    }
-    json.name("policy").begin_object().member("on_unknown", name(record.policy.on_unknown));
-    json.member("dedup_window", to_text(record.policy.dedup_window)).member("lease", to_text(record.policy.lease));
-    json.member("effect_deadline", to_text(record.policy.effect_deadline));
-    json.member("retention", lasting(record.policy.retention.identity));
-    json.member("response_retention", lasting(record.policy.retention.response)).end_object();
-    json.member("resolved_by", record.resolved_by).member("resolved_why", record.resolved_why);
-    json.name("checkpoints").begin_array();
-    for (const Checkpoint& checkpoint : record.checkpoints)
-        json.begin_object().member("name", checkpoint.name).member("bytes", checkpoint.value.size()).end_object();
-    json.end_array().name("history").begin_array();
-    for (const Event& event : record.history) {
-        json.begin_object().member("at", to_text(event.at)).member("what", name(event.what));
-        json.member("token", event.token.value).end_object();
-    }
-    json.end_array().end_object();
 }
 
 }  // namespace semel::cli

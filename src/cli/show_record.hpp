@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/json.hpp"
+#include "ledger/record_json.hpp"
 #include "semel/store.hpp"
 
 namespace semel::cli {
@@ -12,17 +12,11 @@ namespace semel::cli {
 /// How long ago, in at most two units: `0s`, `42s`, `3m05s`, `2h10m`, `9d04h`. A time ahead is `in 5s`.
 std::string age_text(Duration since);
 
-/// `v1:` and the bytes in hex.
-std::string fingerprint_text(const Fingerprint& fingerprint);
-
 /// One line each.
 std::string record_table(const std::vector<Record>& records, TimePoint now);
 
 /// Everything, with what can be done about it; `store` is named in commands to copy.
 std::string record_detail(const Record& record, TimePoint now, const std::string& store);
-
-/// The same as one JSON object. Times are ISO 8601 in UTC or null, durations as `30s`, lasting for ever is `permanent`.
-void write_record(JsonWriter& json, const Record& record, TimePoint now);
 
 /// A word as a POSIX shell reads it back.
 std::string shell_word(const std::string& text);

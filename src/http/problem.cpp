@@ -6,6 +6,7 @@
 #include <array>
 
 #include "base/assert.hpp"
+#include "base/json.hpp"
 
 namespace semel::http {
 namespace {
@@ -44,22 +45,6 @@ constexpr bool in_order() {
 }
 static_assert(in_order(), "one row per problem, in the order of the enum");
 
-// How many bytes of well-formed UTF-8 beyond ASCII `text` begins with: 2 to 4, or 0 if it is not well-formed.
-std::size_t utf8_sequence(std::string_view text) {
-    const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
-    const unsigned lead = byte(0);
-    const std::size_t size = lead >= 0xc2 && lead <= 0xdf   ? 2
-                             : (lead & 0xf0U) == 0xe0       ? 3
-                             : lead >= 0xf0 && lead <= 0xf4 ? 4
-                                                            : 0;
-    for (std::size_t i = 1; i < size; ++i)
-        if ((byte(i) & 0xc0U) != 0x80) return 0;
-    const unsigned second = byte(1);
-    if ((lead == 0xe0 && second < 0xa0) || (lead == 0xed && second > 0x9f)) return 0;  // overlong, surrogates
-    if ((lead == 0xf0 && second < 0x90) || (lead == 0xf4 && second > 0x8f)) return 0;  // overlong, beyond U+10FFFF
-    return size;
-}
-
 void append_member(std::string& out, std::string_view name, std::string_view value) {
     out.append(",\"").append(name).append("\":");
     append_json_string(out, value);
@@ -71,30 +56,6 @@ const ProblemKind& kind(Problem problem) {
     const auto index = static_cast<std::size_t>(problem);
     SEMEL_ASSERT(index < kinds.size(), "a problem without a row");
     return kinds[index];
-}
-
-void append_json_string(std::string& out, std::string_view text) {
-    out.push_back('"');
-    while (!text.empty()) {
-        const char c = text.front();
-        const auto byte = static_cast<unsigned char>(c);
-        std::size_t taken = 1;
-        if (c == '"' || c == '\\') {
-            out.push_back('\\');
-            out.push_back(c);
-        } else if (byte < 0x20 || byte == 0x7f) {
-            fmt::format_to(std::back_inserter(out), "\\u{:04x}", byte);
-        } else if (byte < 0x80) {
-            out.push_back(c);
-        } else if (const std::size_t size = utf8_sequence(text); size > 0) {
-            out.append(text.substr(0, size));
-            taken = size;
-        } else {
-            out.append("\\ufffd");
-        }
-        text.remove_prefix(taken);
-    }
-    out.push_back('"');
 }
 
 ProblemAnswer answer(Problem problem, const ProblemDetails& details) {

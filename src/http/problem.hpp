@@ -67,7 +67,4 @@ struct ProblemAnswer {
 
 ProblemAnswer answer(Problem problem, const ProblemDetails& details = {});
 
-/// Appends text as a JSON string with its quotes. Bytes that are not UTF-8 become U+FFFD.
-void append_json_string(std::string& out, std::string_view text);
-
 }  // namespace semel::http

@@ -7,9 +7,10 @@
 #include <string>
 #include <string_view>
 
-namespace semel::cli {
+namespace semel {
 
-/// Text in double quotes; bytes that are no UTF-8 become U+FFFD.
+/// Appends text in double quotes; bytes that are no UTF-8 become U+FFFD.
+void append_json_string(std::string& out, std::string_view text);
 std::string json_text(std::string_view text);
 
 /// Builds one value from the outside in. Members are a name followed by a value.
@@ -49,4 +50,4 @@ private:
     bool first_ = true;  // of the innermost object or array
 };
 
-}  // namespace semel::cli
+}  // namespace semel
