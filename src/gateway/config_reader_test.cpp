@@ -205,7 +205,9 @@ tenant: {client_certificate: subject})")
             .tenant;
     EXPECT_EQ(certificate.from, Tenant::From::client_certificate);
 
-    const Tenant peer = config_of("tenant: {peer_header: X-Tenant, peers: [10.0.0.0/8, '::1']}").tenant;
+    const Tenant peer =
+        config_of("tenant: {peer_header: X-Tenant, peers: [10.0.0.0/8, '::1'], secret: 0123456789abcdef}").tenant;
+    EXPECT_THAT(peer.secrets, ElementsAre("0123456789abcdef"));
     EXPECT_EQ(peer.from, Tenant::From::peer_header);
     EXPECT_EQ(peer.header, "X-Tenant");
     EXPECT_THAT(peer.peers, ElementsAre("10.0.0.0/8", "::1"));
@@ -485,8 +487,7 @@ TEST(ConfigReader, SaysWhatIsWrongWithTheProcesssSettings) {
             {"tenant: {peer_header: X-Tenant, peers: ['::1', proxy]}", 1,
              "tenant.peers[1]: found \"proxy\"; write an address"},
             {"tenant: {peer_header: X-Tenant, peers: [0.0.0.0/0]}", 1, "tenant.peers[0]: everybody is in this network"},
-            {"tenant: {peer_header: X-Tenant, peers: ['::1'], secret: 0123456789abcdef}", 1,
-             "tenant.secret: it belongs to header and jwt"},
+            {"tenant: {peer_header: X-Tenant, peers: ['::/0']}", 1, "tenant.peers[0]: everybody is in this network"},
             {"tenant: {header: A, peers: ['::1']}", 1, "tenant.peers: it belongs to peer_header"},
             {"tenant: {jwt: {key: k.pem}}", 1, "tenant.jwt.algorithms: missing; write those that are accepted"},
             {"tenant: {jwt: {algorithms: [none], key: k.pem}}", 1,
@@ -597,6 +598,7 @@ TEST(ConfigReader, SaysWhatIsWrongWithARoute) {
              {"webhook: stripe", 1, "webhook: found \"stripe\"; write a mapping with provider and id"},
              {"webhook: {id: /id}", 1, "webhook.provider: missing; write the name"},
              {"webhook: {provider: a/b, id: /id}", 1, "webhook.provider: found \"a/b\"; write a name"},
+             {"webhook: {provider: ~semel, id: /id}", 1, "webhook.provider: found \"~semel\"; write a name"},
              {"webhook: {provider: a, id: id}", 1, "webhook.id: found \"id\"; write a JSON pointer"},
              {"webhook: {provider: a, id: /id}\nformat: uuid", 2, "format: of a webhook, key and fingerprint are"},
              {"webhook: {provider: a, id: /id}\nkey_from: [{header: A}]", 2,
