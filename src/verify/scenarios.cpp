@@ -131,12 +131,12 @@ Verdict parallel(Probe& probe) {
         failed->seen += fmt::format("; at first {}, in the end {}", at_first, tally(answers));
         return *failed;
     }
-    for (const Answer& each : answers) {
-        auto failed = differing_answer(*answers.front().response, *each.response);
-        if (!failed) continue;
-        failed->reason = "two twins got different answers: " + failed->reason;
-        return *failed;
-    }
+    const Response& one = *answers.front().response;
+    for (const Answer& each : answers)
+        if (differing_answer(one, *each.response))
+            return Failed{Finding::wrong_answer, "two twins got different answers", "one answer for all",
+                          fmt::format("{} with {} bytes, {} with {} bytes", one.status, one.body.size(), each.status(),
+                                      each.response->body.size())};
     return Passed{at_first + effects.note()};
 }
 
@@ -169,7 +169,7 @@ Verdict hang_up(Probe& probe) {
     // The retry races with the try that was given up; then it comes when that one may have been cancelled at work.
     for (const Pauses pauses : {Pauses{Duration::zero(), Duration::zero()}, Pauses{hang_up_pause, hang_up_pause}})
         if (auto failed = retry_after_hanging_up(probe, pauses, note)) return *failed;
-    return Passed{note + ", two times"};
+    return Passed{note + ", at once and after a moment"};
 }
 
 // ---- the key -------------------------------------------------------------------------------------------------------

@@ -42,7 +42,9 @@ public:
         if (!statement) return failed(Code::invalid, query_, "there is no statement in it");
         const int stepped = sqlite3_step(raw);
         if (stepped == SQLITE_DONE) return failed(Code::invalid, query_, "it gave no row");
-        if (stepped != SQLITE_ROW) return failed(Code::unavailable, query_, sqlite3_errmsg(database_.get()));
+        if (stepped != SQLITE_ROW)
+            return failed(stepped == SQLITE_READONLY ? Code::invalid : Code::unavailable, query_,
+                          sqlite3_errmsg(database_.get()));
         if (sqlite3_column_type(raw, 0) != SQLITE_INTEGER)
             return failed(Code::invalid, query_, "its first column is no whole number");
         return sqlite3_column_int64(raw, 0);

@@ -18,7 +18,8 @@ Result<Url> Url::parse(std::string_view text) {
     url.tls = http::name_starts_with(text, "https://");
     if (!url.tls && !http::name_starts_with(text, "http://"))
         return refuse("it begins with neither http:// nor https://");
-    if (text.find('@') != std::string_view::npos && text.find('@') < text.find('/', 8))
+    const std::size_t host_end = text.find_first_of("/?", std::string_view("https://").size());
+    if (text.substr(0, host_end).find('@') != std::string_view::npos)
         return refuse("a user name has no place in it: give -H 'Authorization: …'");
     http::Target target;
     if (const auto fault = http::read_target(text, http::Method::post, target); fault != http::Fault::none)
