@@ -149,11 +149,6 @@ std::size_t VerifyReport::passed() const { return count_of(*this, 0); }
 std::size_t VerifyReport::failed() const { return count_of(*this, 1); }
 std::size_t VerifyReport::not_applicable() const { return count_of(*this, 2); }
 
-std::string verify_line(const Outcome& outcome) {
-    return fmt::format("{}: {}: {}", outcome.scenario->name, shown_result(outcome.verdict),
-                       printable(reason_of(outcome.verdict)));
-}
-
 std::string verify_text(const VerifyReport& report, Exchanges exchanges) {
     Table table({{"scenario"}, {"result"}, {"reason"}});
     for (const Outcome& each : report.outcomes)

@@ -35,9 +35,6 @@ std::string verify_json(const VerifyReport& report, Exchanges exchanges);
 /// A document that CI systems read as JUnit's.
 std::string verify_junit(const VerifyReport& report);
 
-/// One line for a scenario that was run: `replay: passed: 201, then 201`.
-std::string verify_line(const verify::Outcome& outcome);
-
 /// What a canary tells over its rounds, in the text format of Prometheus.
 class VerifyMetrics {
 public:
