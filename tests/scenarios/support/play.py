@@ -34,9 +34,10 @@ def usual_answer(status, fields=(), body=None):
         if not messages.has(given, "Content-Type") and body is None:
             given.insert(0, "Content-Type: application/json")
         first = status if status.startswith("HTTP/") else "HTTP/1.1 " + status
-        bodiless = status.split()[0] in ("204", "304") or request.line.startswith("HEAD ")
-        made = framed(first, given, text, always=not bodiless)
-        return made[:made.index(b"\r\n\r\n") + 4] if bodiless else made
+        if status.split()[0] in ("204", "304"):
+            return framed(first, fields, None, always=False)
+        made = framed(first, given, text)
+        return made[:made.index(b"\r\n\r\n") + 4] if request.line.startswith("HEAD ") else made
     return make
 
 
