@@ -26,6 +26,7 @@ from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 PROGRAMS = {"semel": None, "dying": None}
+DATABASES = {}
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 # Nothing here takes long; a sanitizer's build on a busy machine may.
@@ -517,7 +518,7 @@ class Gate:
 
 # ---- the tests -----------------------------------------------------------------------------------------------------
 
-ROUTE = {"name": "payments", "match": "POST /v1/payments", "key": "required", "lease": "30s"}
+ROUTE = {"match": "POST /v1/payments", "key": "required", "lease": "30s"}
 
 
 class GatewayTest(unittest.TestCase):
@@ -527,6 +528,9 @@ class GatewayTest(unittest.TestCase):
         self.folder = tempfile.mkdtemp(prefix="semel-gateway-")
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
         self.gateways = []
+        self.stores = 0
+        # Tests may share a database: each has its own route, which is part of every operation's identity.
+        self.route = "payments-" + secrets.token_hex(4)
 
     def run(self, result=None):
         began = time.monotonic()
@@ -538,7 +542,7 @@ class GatewayTest(unittest.TestCase):
         if any(test is self for test, _ in outcome.failures + outcome.errors):
             for gateway in self.gateways:
                 text = gateway.log.read_text(errors="replace") if gateway.log.exists() else ""
-                print(f"---- {gateway.log}\n{text[-6000:]}", file=sys.stderr)
+                print(f"---- {gateway.log}\n{text[-3000:]}", file=sys.stderr)
 
     def path(self, name):
         return os.path.join(self.folder, name)
@@ -549,10 +553,14 @@ class GatewayTest(unittest.TestCase):
         return made
 
     def sqlite(self):
-        return "sqlite:" + self.path("semel.db")
+        """A new file, which the gateway makes."""
+        self.stores += 1
+        return "sqlite:" + self.path(f"semel{self.stores}.db")
 
-    def postgres(self):
-        """A new database with Semel's tables."""
+    def postgres(self, own=False):
+        """A database with Semel's tables: one for all tests of this process, or a new one. It goes with the server."""
+        if not own and "shared" in DATABASES:
+            return DATABASES["shared"]
         uri = os.environ.get("SEMEL_TEST_POSTGRES")
         if not uri:
             self.fail("SEMEL_TEST_POSTGRES is not set: run inside tests/servers/with-servers")
@@ -560,16 +568,10 @@ class GatewayTest(unittest.TestCase):
         name = "gateway_" + secrets.token_hex(6)
         with psycopg.connect(uri, autocommit=True) as connection:
             connection.execute(f"create database {name}")
-
-        def drop():
-            with psycopg.connect(uri, autocommit=True) as again:
-                again.execute(f"drop database if exists {name} with (force)")
-
-        self.addCleanup(drop)
-        own = urlunsplit(urlsplit(uri)._replace(path="/" + name))
-        subprocess.run([PROGRAMS["semel"], "migrate", "--store", own], check=True, stdout=subprocess.DEVNULL,
+        made = urlunsplit(urlsplit(uri)._replace(path="/" + name))
+        subprocess.run([PROGRAMS["semel"], "migrate", "--store", made], check=True, stdout=subprocess.DEVNULL,
                        env=environment())
-        return own
+        return made if own else DATABASES.setdefault("shared", made)
 
     def store(self, kind):
         return self.sqlite() if kind == "sqlite" else self.postgres()
@@ -577,7 +579,7 @@ class GatewayTest(unittest.TestCase):
     def settings(self, store, upstream, route=None, limits=None, **more):
         settings = {"store": store, "listen": "127.0.0.1:0", "admin": "127.0.0.1:0",
                     "upstream": upstream.url() if isinstance(upstream, Upstream) else upstream, "tenant": "none",
-                    "drain": "1s", "routes": [{**ROUTE, **(route or {})}]}
+                    "drain": "1s", "routes": [{"name": self.route, **ROUTE, **(route or {})}]}
         if limits:
             settings["limits"] = limits
         return {**settings, **more}
@@ -589,9 +591,9 @@ class GatewayTest(unittest.TestCase):
         return made.start() if start else made
 
     def states(self, store):
-        """The ledger's own word, by key."""
-        done = subprocess.run([PROGRAMS["semel"], "ops", "list", "--store", store, "--json", "--limit", "10000"],
-                              stdout=subprocess.PIPE, env=environment(), check=True)
+        """The ledger's own word on this test's operations, by key."""
+        done = subprocess.run([PROGRAMS["semel"], "ops", "list", "--store", store, "--json", "--limit", "10000",
+                               "--scope", self.route], stdout=subprocess.PIPE, env=environment(), check=True)
         page = json.loads(done.stdout)
         self.assertEqual((page["next"], page["corrupt"]), (None, 0))
         return {each["key"]: each["state"] for each in page["operations"]}
