@@ -522,9 +522,13 @@ Task<bool> KeyedRequest::release(Exchange& exchange, Ended ended) {
             {.detail = "the upstream can not be reached, and an earlier try may have been executed",
              .key = operation_->key.text(),
              .retryable = repeatable()});
-    // Without the ledger's word the next try may meet the old lease, and then be told so.
-    co_return co_await session_.answer(Problem::upstream_unreachable,
-                                       {.key = operation_->key.text(), .retry_after = milliseconds{1000}});
+    // Without the ledger's word the next try may meet the old lease, and then be told so. An event of a webhook is released
+    // though it was sent: its handler can take it twice.
+    const Problem problem = ended == Ended::not_sent    ? Problem::upstream_unreachable
+                            : ended == Ended::timed_out ? Problem::upstream_timeout
+                                                        : Problem::upstream_failed;
+    co_return co_await session_.answer(
+        problem, {.key = operation_->key.text(), .retry_after = milliseconds{1000}, .retryable = true});
 }
 
 Task<bool> KeyedRequest::abandon(Exchange& exchange, Ended ended) {
