@@ -201,12 +201,12 @@ class Play:
         call = self.calls[name] = Call(client, self.line)
         client.send(call, method, data, rest)
 
-    def request_until(self, _block, status):
+    def request_until(self, _block, status, problem=None):
         """The same request, until it is answered so: for what only time brings about."""
         def answered():
             self.request([], again=True)
             response = self.ended(None)
-            return response.complete and response.status == int(status)
+            return response.complete and response.status == int(status) and encode(problem or "") in response.body
 
         self.until(answered, lambda: f"expected {status} in the end, got {self.calls[''].response.line}")
 
@@ -485,7 +485,7 @@ STATEMENTS = [
     (r"start", Play.start),
     (r"request(?P<raw> raw)?(?P<again> again)?" + NAMED.replace("[a-z]", "(?!on |to )[a-z]", 1) +
      r"(?P<admin> to admin)?(?: on (?P<connection>\w+))?", Play.request),
-    (r"request again until (?P<status>\d{3})", Play.request_until),
+    (r"request again until (?P<status>\d{3})(?: (?P<problem>[a-z-]+))?", Play.request_until),
     (r"response" + NAMED, Play.response),
     (r"response" + NAMED + r" so far", Play.response_so_far),
     (r"no response" + NAMED, Play.no_response),
