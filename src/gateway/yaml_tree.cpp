@@ -182,6 +182,9 @@ bool is_open_quote(std::string_view text, const YAML::Mark& mark) {
     return true;
 }
 
+/// yaml-cpp ends some of its messages with the byte it did not expect.
+std::string_view without_bytes_of_the_file(std::string_view message) { return message.substr(0, message.rfind(": ")); }
+
 }  // namespace
 
 YamlParsed parse_yaml(std::string_view text) {
@@ -197,7 +200,8 @@ YamlParsed parse_yaml(std::string_view text) {
     } catch (const Stop& stop) {
         return {.fault = stop.fault};
     } catch (const YAML::Exception& e) {
-        return {.fault = {e.mark.is_null() ? 0 : line_of(e.mark), fmt::format("not well-formed YAML: {}", e.msg)}};
+        return {.fault = {e.mark.is_null() ? 0 : line_of(e.mark),
+                          fmt::format("not well-formed YAML: {}", without_bytes_of_the_file(e.msg))}};
     }
     if (is_open_quote(text, builder.last_scalar()))
         return {.fault = {line_of(builder.last_scalar()), "not well-formed YAML: a quote is not closed"}};
