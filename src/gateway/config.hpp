@@ -25,6 +25,7 @@ struct Mark {
     std::string file{};
     int line = 0;  ///< from 1
     [[nodiscard]] std::string text() const { return file + ":" + std::to_string(line); }
+    bool operator==(const Mark&) const = default;
 };
 
 struct Address {

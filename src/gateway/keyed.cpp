@@ -453,6 +453,7 @@ Task<bool> KeyedRequest::settle(Exchange& exchange, bool conclusive) {
             log(Log::Level::info, "settled", status);
             co_return co_await answer_with_response(exchange.head(), body_, true);
         }
+        if (state_.observe) co_return co_await answer_with_response(exchange.head(), body_, false);
         // I11: this answer does not say what the earlier try came to.
         state_.metrics->count(Answered::unknown);
         state_.metrics->unknown_outcomes->Increment();
@@ -468,6 +469,7 @@ Task<bool> KeyedRequest::settle(Exchange& exchange, bool conclusive) {
         co_return co_await settled_by_ledger(std::move(outcome), exchange, Ended::well);
     }
     state_.metrics->lease_losses->Increment();
+    if (state_.observe) co_return co_await answer_with_response(exchange.head(), body_, false);
     state_.metrics->count(Answered::in_progress);
     log(Log::Level::error, "fenced", status);
     co_return co_await session_.answer(Problem::in_progress,
@@ -533,6 +535,7 @@ Task<bool> KeyedRequest::abandon(Exchange& exchange, Ended ended) {
         co_return co_await settled_by_ledger(std::move(outcome), exchange, ended);
     }
     if (!told) tell_later(Abandon{held_->holder});
+    if (state_.observe && ended == Ended::well) co_return co_await answer_with_response(exchange.head(), body_, false);
     state_.metrics->count(Answered::unknown);
     state_.metrics->unknown_outcomes->Increment();
     const int status = ended == Ended::well ? exchange.head().status : 0;
@@ -589,9 +592,13 @@ Task<bool> KeyedRequest::relay_large(Exchange& exchange) {
         command = Settle{held_->holder, Outcome::tombstone(head.status), what.conclusive};
     else if (what.what == Verdict::What::release)
         command = Release{held_->holder};
+    exchange.limit_each_read();
     if (endless) {
-        co_await worker_.calls.tell(command, limits().settle_answer);
-        worker_.calls.let_go(held_);
+        const auto told = co_await worker_.calls.tell(command, limits().settle_answer);
+        if (told)
+            worker_.calls.let_go(held_);
+        else
+            tell_later(command);
     }
     const Framing framing = session_.framing_for_client(head.framing);
     const bool chunked = framing.kind == Framing::Kind::chunked;
