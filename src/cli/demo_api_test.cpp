@@ -14,14 +14,15 @@ using std::chrono::milliseconds;
 // The API answers its clients directly here: nothing stands between, and so nothing keeps it from charging twice.
 class DemoApi : public testing::Test {
 protected:
-    std::optional<Response> pay(const std::string& key, Fault fault = Fault::none,
-                                milliseconds patience = milliseconds{10'000}) {
-        auto response = send_payment(
-            api->port(), {.key = key, .body = R"({"amount":5,"currency":"EUR"})", .fault = fault}, patience);
+    std::optional<verify::Response> pay(const std::string& key, Fault fault = Fault::none,
+                                        milliseconds patience = milliseconds{10'000}) {
+        const auto response =
+            client.pay({.key = key, .body = R"({"amount":5,"currency":"EUR"})", .fault = fault}, patience);
         EXPECT_TRUE(response) << response.failure().message;
         return response ? *response : std::nullopt;
     }
     std::unique_ptr<PaymentsApi> api = PaymentsApi::start().value();
+    Client client{api->port()};
 };
 
 TEST_F(DemoApi, ChargesForEveryRequestWhateverItsKey) {
@@ -30,7 +31,7 @@ TEST_F(DemoApi, ChargesForEveryRequestWhateverItsKey) {
     ASSERT_TRUE(first && second);
     EXPECT_EQ(first->status, 201);
     EXPECT_EQ(first->body, "{\"id\":\"ch_000001\",\"amount\":5,\"currency\":\"EUR\"}\n");
-    EXPECT_FALSE(first->same_as(*second));
+    EXPECT_FALSE(same_answer(*first, *second));
     EXPECT_EQ(api->charges(), 2U);
     EXPECT_EQ(api->charges_of("k"), 2U);
     EXPECT_EQ(api->charges_of("other"), 0U);
@@ -39,7 +40,7 @@ TEST_F(DemoApi, ChargesForEveryRequestWhateverItsKey) {
 TEST_F(DemoApi, RefusesWhatIsNoPaymentAndChargesNothing) {
     for (const char* body : {"", "{}", "{\"amount\":0,\"currency\":\"EUR\"}", "{\"amount\":\"5\",\"currency\":\"EUR\"}",
                              "{\"amount\":1.5,\"currency\":\"EUR\"}", "{\"amount\":5}", "[5]"}) {
-        const auto response = send_payment(api->port(), {.key = "k", .body = body});
+        const auto response = client.pay({.key = "k", .body = body});
         ASSERT_TRUE(response && *response) << body;
         EXPECT_EQ((*response)->status, 400) << body;
     }
@@ -60,7 +61,7 @@ TEST_F(DemoApi, MisbehavesAsItIsTold) {
 }
 
 TEST_F(DemoApi, ACrashCutsEverybodyAndItComesBack) {
-    std::optional<Response> cut = Response{};
+    std::optional<verify::Response> cut = verify::Response{};
     std::thread other([&] { cut = pay("cut", Fault::slow); });
     while (api->charges_of("cut") == 0) std::this_thread::yield();
     EXPECT_FALSE(pay("crash", Fault::crash));
@@ -70,7 +71,7 @@ TEST_F(DemoApi, ACrashCutsEverybodyAndItComesBack) {
     const auto until = std::chrono::steady_clock::now() + std::chrono::seconds{10};
     bool back = false;
     while (!back && std::chrono::steady_clock::now() < until) {
-        const auto again = send_payment(api->port(), {.key = "back", .body = R"({"amount":5,"currency":"EUR"})"});
+        const auto again = client.pay({.key = "back", .body = R"({"amount":5,"currency":"EUR"})"});
         back = again && *again && (*again)->status == 201;
     }
     EXPECT_TRUE(back);

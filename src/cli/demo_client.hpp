@@ -1,13 +1,13 @@
-// A client of the demo: one request on a connection of its own, as impatient as clients are.
+// A client of the demo: every request on a connection of its own, as impatient as clients are.
 #pragma once
 
 #include <chrono>
 #include <optional>
 #include <string>
-#include <utility>
-#include <vector>
+#include <string_view>
 
 #include "cli/demo_api.hpp"
+#include "verify/client.hpp"
 
 namespace semel::cli::demo {
 
@@ -17,24 +17,27 @@ struct PaymentRequest {
     Fault fault = Fault::none;
 };
 
-struct Response {
-    int status = 0;
-    std::vector<std::pair<std::string, std::string>> fields;  ///< those of the answer itself: none of this connection
-    std::string body;
-    bool replayed = false;  ///< not part of what is compared
-    /// The same answer, byte for byte.
-    [[nodiscard]] bool same_as(const Response& other) const {
-        return status == other.status && fields == other.fields && body == other.body;
-    }
-    /// The last part of a problem document's type: "in-progress"; empty for any other answer.
-    [[nodiscard]] std::string_view problem() const;
-};
-
 inline constexpr std::chrono::milliseconds answer_within{30'000};
 
-/// Sends a payment to the gateway at `port`. Nothing: no whole answer came within `patience`; then it has hung up.
-/// `unavailable`: nobody listens.
-Result<std::optional<Response>> send_payment(std::uint16_t port, const PaymentRequest& request,
-                                             std::chrono::milliseconds patience = answer_within);
+/// Thread safe.
+class Client {
+public:
+    /// Of whoever listens on that port of loopback.
+    explicit Client(std::uint16_t port);
+
+    /// Nothing: no whole answer came within `patience`, and it has hung up. `unavailable`: nobody listens.
+    [[nodiscard]] Result<std::optional<verify::Response>> pay(const PaymentRequest& request,
+                                                              std::chrono::milliseconds patience = answer_within) const;
+
+private:
+    verify::Url url_;
+    verify::Tls tls_;
+};
+
+/// The same answer, byte for byte, but for the fields of the connection and what the gateway says of a replay.
+bool same_answer(const verify::Response& a, const verify::Response& b);
+bool is_replay(const verify::Response& response);
+/// The last part of a problem document's type, "in-progress"; empty for any other answer.
+std::string_view problem_of(const verify::Response& response);
 
 }  // namespace semel::cli::demo

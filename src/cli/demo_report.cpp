@@ -48,7 +48,8 @@ std::string report(const Plan& plan, const Tally& tally, const Verdict& verdict,
     add("replays", tally.replays, "the first answer again");
     add("conflicts", tally.conflicts, "409: the first one is still running");
     add("mismatches", tally.mismatches, "422: the key belongs to another payment");
-    add("told: outcome unknown", tally.unknown, fmt::format("502, then 409: {} payments", verdict.unknown));
+    add("told: outcome unknown", tally.unknown,
+        fmt::format("502, then 409: {} payments, with those that a crash cut", verdict.unknown));
     add("told: try again", tally.released, "502, 503: nothing was done");
     add("not waited for", tally.hung_up, "the client hung up");
     std::string text = troubles(plan) + '\n' + table.text() + '\n';

@@ -22,8 +22,8 @@ sockaddr_in loopback(std::uint16_t port) {
     return address;
 }
 
-Failure failed(std::string_view what, std::uint16_t port) {
-    return {Code::unavailable, fmt::format("{} 127.0.0.1:{}: {}", what, port, strerror(errno))};
+Failure failed(std::uint16_t port) {
+    return {Code::unavailable, fmt::format("listen on 127.0.0.1:{}: {}", port, strerror(errno))};
 }
 
 }  // namespace
@@ -32,26 +32,15 @@ Socket::~Socket() {
     if (descriptor_ >= 0) ::close(descriptor_);
 }
 
-Result<Socket> Socket::connect(std::uint16_t port) {
-    Socket socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    const sockaddr_in address = loopback(port);
-    if (!socket.open() ||
-        ::connect(socket.descriptor_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
-        return failed("connect to", port);
-    const int on = 1;
-    setsockopt(socket.descriptor_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    return socket;
-}
-
 Result<Socket> Socket::listen(std::uint16_t port) {
     Socket socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    if (!socket.open()) return failed("listen on", port);
+    if (!socket.open()) return failed(port);
     const int on = 1;
     setsockopt(socket.descriptor_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     const sockaddr_in address = loopback(port);
     if (::bind(socket.descriptor_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
         ::listen(socket.descriptor_, backlog) != 0)
-        return failed("listen on", port);
+        return failed(port);
     return socket;
 }
 

@@ -1,4 +1,4 @@
-// Blocking sockets on loopback: all that the demo's API and its clients need of a network.
+// Blocking sockets that serve on loopback: all that the demo's API needs of a network.
 #pragma once
 
 #include <chrono>
@@ -22,8 +22,6 @@ public:
     }
     ~Socket();
 
-    /// Connects to 127.0.0.1. `unavailable`: nobody listens.
-    static Result<Socket> connect(std::uint16_t port);
     /// Listens on 127.0.0.1; port 0: a free one.
     static Result<Socket> listen(std::uint16_t port);
     /// Its own port.

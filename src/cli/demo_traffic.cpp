@@ -41,7 +41,7 @@ bool Verdict::passed() const { return std::ranges::all_of(checks, &Check::passed
 Traffic::Traffic(const Plan& plan, const PaymentsApi& api, std::uint16_t gateway, milliseconds lasting)
     : plan_(plan),
       api_(api),
-      gateway_(gateway),
+      client_(gateway),
       lasting_(lasting),
       stories_(plan.steps.size()),
       sent_(plan.steps.size()) {
@@ -165,7 +165,7 @@ std::optional<Traffic::Told> Traffic::send(std::size_t number, const PaymentRequ
         if (sent_[number] && request.body == plan_.steps[number].json()) ++tally_.duplicates;
         sent_[number] = true;
     }
-    const auto response = send_payment(gateway_, request, patience);
+    const auto response = client_.pay(request, patience);
     const std::lock_guard lock(mutex_);
     if (!response) {
         if (!failure_) failure_ = response.failure();
@@ -177,13 +177,13 @@ std::optional<Traffic::Told> Traffic::send(std::size_t number, const PaymentRequ
 }
 
 /// Under the lock.
-Traffic::Told Traffic::take(std::size_t number, const std::optional<Response>& response) {
+Traffic::Told Traffic::take(std::size_t number, const std::optional<verify::Response>& response) {
     Story& story = stories_[number];
     if (!response) {
         ++tally_.hung_up;
         return Told::hung_up;
     }
-    const std::string_view problem = response->problem();
+    const std::string_view problem = problem_of(*response);
     if (problem == "in-progress") {
         ++tally_.conflicts;
         return Told::in_progress;
@@ -205,9 +205,9 @@ Traffic::Told Traffic::take(std::size_t number, const std::optional<Response>& r
         ++tally_.released;
         return Told::busy;
     }
-    ++(response->replayed ? tally_.replays : tally_.performed);
+    ++(is_replay(*response) ? tally_.replays : tally_.performed);
     if (!story.answer) story.answer = *response;
-    if (!story.answer->same_as(*response)) story.differs = true;
+    if (!same_answer(*story.answer, *response)) story.differs = true;
     if (problem.empty() && (response->status == 201 || response->status == 500)) return Told::answered;
     story.surprised = true;
     return Told::surprise;

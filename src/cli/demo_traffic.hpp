@@ -66,7 +66,7 @@ public:
 private:
     /// What the clients of one payment were told.
     struct Story {
-        std::optional<Response> answer;  ///< the first
+        std::optional<verify::Response> answer;  ///< the first
         bool unknown = false;
         bool differs = false;    ///< a later answer was another one
         bool surprised = false;  ///< an answer that nothing explains
@@ -77,7 +77,7 @@ private:
     void play(std::size_t number);
     /// One request. Nothing: it failed, and everything ends.
     std::optional<Told> send(std::size_t number, const PaymentRequest& request, std::chrono::milliseconds patience);
-    Told take(std::size_t number, const std::optional<Response>& response);
+    Told take(std::size_t number, const std::optional<verify::Response>& response);
     /// As often as it takes to come to an end.
     void pay(std::size_t number, PaymentRequest request);
     void click(std::size_t number, const PaymentRequest& request);
@@ -87,7 +87,7 @@ private:
 
     const Plan& plan_;
     const PaymentsApi& api_;
-    const std::uint16_t gateway_;
+    const Client client_;
     const std::chrono::milliseconds lasting_;
     const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
     std::vector<std::size_t> late_;  ///< the payments that come again when all have been sent
