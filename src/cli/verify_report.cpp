@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/duration.hpp"
-#include "cli/json.hpp"
+#include "base/json.hpp"
 #include "cli/table.hpp"
 #include "semel/ledger.hpp"
 

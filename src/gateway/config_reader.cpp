@@ -245,6 +245,7 @@ std::optional<Limits> read_limits(const Setting& setting) {
     fill(*in, "waiting_max", limits.waiting_max, whole_between(0, 1'000'000));
     fill(*in, "unsettled_max", limits.unsettled_max, whole_between(1, 1'000'000));
     fill(*in, "unsettled_bytes_max", limits.unsettled_bytes_max, bytes_between(mib, std::size_t{1} << 36));
+    fill(*in, "hot_bytes_max", limits.hot_bytes_max, bytes_between(0, std::size_t{1} << 36));
     fill(*in, "head_timeout", limits.head_timeout, duration_between(least, hours{1}));
     fill(*in, "body_timeout", limits.body_timeout, duration_between(least, hours{1}));
     fill(*in, "idle_timeout", limits.idle_timeout, duration_between(least, hours{24}));

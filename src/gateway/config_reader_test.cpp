@@ -165,6 +165,7 @@ TEST(ConfigReader, ReadsEveryLimit) {
   waiting_max: 0
   unsettled_max: 10
   unsettled_bytes_max: 1MiB
+  hot_bytes_max: 2MiB
   head_timeout: 1s
   body_timeout: 2s
   idle_timeout: 3s
@@ -174,8 +175,8 @@ TEST(ConfigReader, ReadsEveryLimit) {
   settle_timeout: 7s)")
                                    .limits;
     const Limits limits{64 << 10,   4096,       16 << 10,   50,         1000,       std::size_t{2} << 30,
-                        0,          10,         1U << 20,   seconds{1}, seconds{2}, seconds{3},
-                        seconds{4}, seconds{5}, seconds{6}, seconds{7}};
+                        0,          10,         1U << 20,   2U << 20,   seconds{1}, seconds{2},
+                        seconds{3}, seconds{4}, seconds{5}, seconds{6}, seconds{7}};
     EXPECT_EQ(read_limits, limits);
 }
 

@@ -64,7 +64,8 @@ KeyedRequest::KeyedRequest(Session& session, Worker& worker, std::shared_ptr<con
 Task<bool> KeyedRequest::run() {
     if (auto answered = co_await prepare_operation()) co_return *answered;
     reach(Point::before_claim);
-    Result<ClaimAnswer> answer = co_await claim();
+    std::optional<ClaimAnswer> known = answer_from_memory();
+    Result<ClaimAnswer> answer = known ? Result<ClaimAnswer>(std::move(*known)) : co_await claim();
     if (!answer) {
         Failure failure = std::move(answer).failure();
         co_return co_await store_failed(std::move(failure));
@@ -151,6 +152,23 @@ Task<std::optional<bool>> KeyedRequest::prepare_operation() {
     const auto correlation = head.fields.value(site().config().correlation_header);
     correlation_ = correlation && is_correlation(*correlation) ? std::string(*correlation) : mint_uuid4().text();
     co_return std::nullopt;
+}
+
+/// Replay or Mismatch, of what is surely settled; everything else is the ledger's to say.
+std::optional<ClaimAnswer> KeyedRequest::answer_from_memory() {
+    if (limits().hot_bytes_max == 0) return std::nullopt;
+    const HotEntry* const hot = worker_.hot.find(id_);
+    if (hot == nullptr || hot->fingerprint.version != fingerprint_.version) return std::nullopt;
+    state_.metrics->hot->Increment();
+    hot_ = true;
+    if (hot->fingerprint != fingerprint_) return Mismatch{};
+    return Replay{hot->outcome, hot->settled_at};
+}
+
+void KeyedRequest::remember(Outcome outcome, TimePoint settled_at) {
+    if (limits().hot_bytes_max == 0 || hot_) return;
+    HotEntry entry{.fingerprint = fingerprint_, .outcome = std::move(outcome), .settled_at = settled_at};
+    worker_.hot.put(id_, std::move(entry), route().policy.retention, limits().hot_bytes_max);
 }
 
 Task<Result<ClaimAnswer>> KeyedRequest::claim() {
@@ -286,6 +304,7 @@ Task<bool> KeyedRequest::answer_for(Replay replay) {
     }
     state_.metrics->count(Answered::replayed);
     log(Log::Level::info, "replayed", stored->status);
+    remember(replay.outcome, replay.settled_at);
     co_return co_await answer_with_stored(*stored, true, replay.settled_at);
 }
 
@@ -435,14 +454,15 @@ Task<bool> KeyedRequest::judge(Exchange& exchange, Ended ended) {
 
 Task<bool> KeyedRequest::settle(Exchange& exchange, bool conclusive) {
     const int status = exchange.head().status;
-    Command command = Settle{held_->holder, site().codec().encode(route(), id_, exchange.head(), body_), conclusive};
+    Outcome outcome = site().codec().encode(route(), id_, exchange.head(), body_);
+    Command command = Settle{held_->holder, outcome, conclusive};
     const SteadyTime sent = std::chrono::steady_clock::now();
     Result<HolderAnswer> told = co_await worker_.calls.tell(std::move(command), limits().settle_answer);
     worker_.shared.metrics.settle_seconds->Observe(seconds_since(sent));
     if (!told) {
         // The effect has happened: the client hears of it, and the ledger as soon as it can.
         log(Log::Level::error, "settle_failed", status, told.failure().message);
-        tell_later(Settle{held_->holder, site().codec().encode(route(), id_, exchange.head(), body_), conclusive});
+        tell_later(Settle{held_->holder, std::move(outcome), conclusive});
         state_.metrics->count(Answered::performed);
         co_return co_await answer_with_response(exchange.head(), body_, false);
     }
@@ -451,6 +471,7 @@ Task<bool> KeyedRequest::settle(Exchange& exchange, bool conclusive) {
         if (ok->state == State::settled) {
             state_.metrics->count(Answered::performed);
             log(Log::Level::info, "settled", status);
+            remember(std::move(outcome), worker_.shared.clock.wall());
             co_return co_await answer_with_response(exchange.head(), body_, true);
         }
         if (state_.observe) co_return co_await answer_with_response(exchange.head(), body_, false);
@@ -465,8 +486,8 @@ Task<bool> KeyedRequest::settle(Exchange& exchange, bool conclusive) {
              .retryable = repeatable()});
     }
     if (auto* settled = std::get_if<Settled>(&*told)) {
-        Outcome outcome = std::move(settled->outcome);
-        co_return co_await settled_by_ledger(std::move(outcome), exchange, Ended::well);
+        Outcome others = std::move(settled->outcome);
+        co_return co_await settled_by_ledger(std::move(others), exchange, Ended::well);
     }
     state_.metrics->lease_losses->Increment();
     if (state_.observe) co_return co_await answer_with_response(exchange.head(), body_, false);

@@ -45,6 +45,8 @@ private:
     /// Steps before the claim. Empty: go on; else the request was answered, and whether the connection goes on.
     Task<std::optional<bool>> prepare_operation();
     Task<Result<ClaimAnswer>> claim();
+    [[nodiscard]] std::optional<ClaimAnswer> answer_from_memory();
+    void remember(Outcome outcome, TimePoint settled_at);
     Task<bool> store_failed(Failure failure);
     Task<bool> pass_unheld(Answered would_be);
     Task<bool> refuse(http::Problem problem, std::string detail);
@@ -82,6 +84,7 @@ private:
     SteadyTime claim_sent_{};
     std::shared_ptr<Held> held_;
     bool doubt_ = false;
+    bool hot_ = false;  // answered from memory
     std::string body_;  // of the upstream's answer
 };
 
