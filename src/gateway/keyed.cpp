@@ -65,18 +65,24 @@ Task<bool> KeyedRequest::run() {
     if (auto answered = co_await prepare_operation()) co_return *answered;
     reach(Point::before_claim);
     std::optional<ClaimAnswer> known = answer_from_memory();
-    Result<ClaimAnswer> answer = known ? Result<ClaimAnswer>(std::move(*known)) : co_await claim();
+    if (known) co_return co_await answer_with(std::move(*known));
+    Result<ClaimAnswer> answer = co_await claim();
     if (!answer) {
         Failure failure = std::move(answer).failure();
         co_return co_await store_failed(std::move(failure));
     }
+    ClaimAnswer told = std::move(*answer);
+    co_return co_await answer_with(std::move(told));
+}
+
+Task<bool> KeyedRequest::answer_with(ClaimAnswer answer) {
     // Every answer has its own way; a coroutine may not be started inside of visit's lambdas on this compiler.
-    if (auto* a = std::get_if<Claimed>(&*answer)) co_return co_await answer_for(std::move(*a));
-    if (auto* a = std::get_if<Replay>(&*answer)) co_return co_await answer_for(std::move(*a));
-    if (auto* a = std::get_if<Busy>(&*answer)) co_return co_await answer_for(*a);
-    if (auto* a = std::get_if<Mismatch>(&*answer)) co_return co_await answer_for(*a);
-    if (auto* a = std::get_if<Unknown>(&*answer)) co_return co_await answer_for(*a);
-    co_return co_await answer_for(std::get<Expired>(*answer));
+    if (auto* a = std::get_if<Claimed>(&answer)) co_return co_await answer_for(std::move(*a));
+    if (auto* a = std::get_if<Replay>(&answer)) co_return co_await answer_for(std::move(*a));
+    if (auto* a = std::get_if<Busy>(&answer)) co_return co_await answer_for(*a);
+    if (auto* a = std::get_if<Mismatch>(&answer)) co_return co_await answer_for(*a);
+    if (auto* a = std::get_if<Unknown>(&answer)) co_return co_await answer_for(*a);
+    co_return co_await answer_for(std::get<Expired>(answer));
 }
 
 // ---- before the claim ------------------------------------------------------------------------------------------

@@ -35,6 +35,7 @@ public:
 
 private:
     /// The ledger's answer when nothing was forwarded, or how it went when it was.
+    Task<bool> answer_with(ClaimAnswer answer);
     Task<bool> answer_for(Claimed claimed);
     Task<bool> answer_for(Replay replay);
     Task<bool> answer_for(Busy busy);

@@ -215,7 +215,7 @@ Framing Session::framing_for_client(const Framing& framing) const {
 Task<bool> Session::write(std::string_view first, std::string_view second) {
     if (gone_) co_return false;
     deadline_.arm(worker_.site()->site->config().limits.write_timeout);
-    const auto [error, sent] = second.empty() ? co_await stream_.write(first) : co_await stream_.write(first, second);
+    const auto [error, sent] = co_await stream_.write(first, second);
     deadline_.disarm();
     if (error) gone_ = true;
     co_return !gone_;
@@ -426,8 +426,10 @@ Task<bool> Session::relay(Exchange& exchange, const RouteState& state) {
             http::write_chunk(out_, data);
             if (last) out_ += http::last_chunk;
             if (!out_.empty() && !co_await write(out_)) co_return false;
-        } else if (first ? !co_await write(head_bytes, data) : !data.empty() && !co_await write(data)) {
-            co_return false;
+        } else if (first) {
+            if (!co_await write(head_bytes, data)) co_return false;
+        } else if (!data.empty()) {
+            if (!co_await write(data)) co_return false;
         }
         first = false;
         if (last) break;

@@ -1,10 +1,6 @@
 #include "gateway/tenant.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-
-#include "base/quote.hpp"
 
 namespace semel::gateway {
 namespace {
@@ -53,11 +49,10 @@ Result<TenantReader> TenantReader::make(const Tenant& tenant, const Key32& hash_
         reader.tokens_.emplace(std::move(*tokens));
         if (reader.name_.empty()) reader.name_ = authorization;
     }
-    if (tenant.from != Tenant::From::peer_header) return reader;
-    for (const std::string& text : tenant.peers) {
-        const auto network = Network::parse(text);
-        if (!network) return Failure{Code::invalid, fmt::format("tenant.peers: {} is no network", in_quotes(text))};
-        reader.peers_.push_back(*network);
+    if (tenant.from == Tenant::From::peer_header) {
+        auto peers = Networks::parse(tenant.peers);
+        if (!peers) return Failure{Code::invalid, "tenant: peers: " + peers.failure().message};
+        reader.peers_ = std::move(*peers);
     }
     return reader;
 }
@@ -74,12 +69,6 @@ TenantAnswer TenantReader::read(const http::Fields& fields, std::string_view pee
         case Tenant::From::peer_header: return from_peer(fields, peer);
     }
     return TenantMissing{};
-}
-
-bool TenantReader::peer_trusted(std::string_view peer) const {
-    if (peers_.empty()) return false;
-    const auto address = parse_address_bytes(peer.substr(0, peer.find('%')));
-    return address && std::ranges::any_of(peers_, [&](const Network& each) { return each.contains(*address); });
 }
 
 std::string_view TenantReader::peer_header() const {

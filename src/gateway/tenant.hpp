@@ -9,13 +9,12 @@
 #include <string>
 #include <string_view>
 #include <variant>
-#include <vector>
 
 #include "base/clock.hpp"
 #include "gateway/config.hpp"
 #include "gateway/crypto.hpp"
 #include "gateway/jwt.hpp"
-#include "gateway/network.hpp"
+#include "gateway/networks.hpp"
 #include "http/fields.hpp"
 
 namespace semel::gateway {
@@ -47,9 +46,8 @@ public:
     [[nodiscard]] TenantAnswer read(const http::Fields& fields, std::string_view peer,
                                     std::optional<std::string_view> subject) const;
 
-    /// Of peer_header: whether this peer may set it; the zone of an address (`fe80::1%eth0`) does not count. False with any
-    /// other way of telling.
-    [[nodiscard]] bool peer_trusted(std::string_view peer) const;
+    /// Of peer_header: whether this peer may set it. False with any other way of telling.
+    [[nodiscard]] bool peer_trusted(std::string_view peer) const { return peers_.contain(peer); }
     /// Of peer_header: the header that has to be removed (http::same_variable) from requests of peers that are not
     /// trusted. Empty with any other way of telling.
     [[nodiscard]] std::string_view peer_header() const;
@@ -66,7 +64,7 @@ private:
     std::string header_;  // as configured
     std::string name_;    // in lower case
     HmacSha256 hash_;
-    std::vector<Network> peers_;  // of peer_header
+    Networks peers_;
     std::optional<JwtVerifier> tokens_;
     const Clock* clock_;
 };
