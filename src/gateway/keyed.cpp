@@ -289,6 +289,11 @@ std::string KeyedRequest::expires_text(TimePoint settled_at) const {
 Task<bool> KeyedRequest::answer_for(Replay replay) {
     if (state_.observe) co_return co_await pass_unheld(Answered::replayed);
     state_.metrics->absorbed->Increment();
+    if (!route().replay_auth.empty() && !co_await may_replay()) {
+        state_.metrics->count(Answered::refused);
+        log(Log::Level::warning, "replay_forbidden", 403);
+        co_return co_await session_.answer(Problem::replay_forbidden, {.key = operation_->key.text()});
+    }
     if (!replay.outcome.kept) {
         state_.metrics->count(Answered::not_retained);
         log(Log::Level::info, "not_retained", 409);
@@ -297,11 +302,6 @@ Task<bool> KeyedRequest::answer_for(Replay replay) {
         details.key = operation_->key.text();
         if (replay.outcome.status != 0) details.outcome_status = replay.outcome.status;
         co_return co_await session_.answer(Problem::outcome_not_retained, details);
-    }
-    if (!route().replay_auth.empty() && !co_await may_replay()) {
-        state_.metrics->count(Answered::refused);
-        log(Log::Level::warning, "replay_forbidden", 403);
-        co_return co_await session_.answer(Problem::replay_forbidden, {.key = operation_->key.text()});
     }
     const auto stored = site().codec().decode(id_, replay.outcome);
     if (!stored) {
@@ -370,6 +370,13 @@ Task<bool> KeyedRequest::answer_for(Claimed claimed) {
     co_return go_on;
 }
 
+/// Nothing was sent: the next try may have it at once.
+Task<> KeyedRequest::release_unsent() {
+    Command command = Release{held_->holder};
+    const Result<HolderAnswer> told = co_await worker_.calls.tell(std::move(command), limits().settle_answer);
+    if (!told) tell_later(Release{held_->holder});
+}
+
 Task<bool> KeyedRequest::perform(const Claimed& claimed) {
     // After the claim: a duplicate of something known is no new key, and is answered whatever the quota.
     auto admitted = worker_.shared.quotas.admit(operation_->scope.tenant(), route().name, route().quota);
@@ -377,8 +384,7 @@ Task<bool> KeyedRequest::perform(const Claimed& claimed) {
         ticket->not_new();
     if (const auto* over = std::get_if<Quotas::Refused>(&admitted); over != nullptr && !state_.observe) {
         const milliseconds retry_after = to_milliseconds(over->retry_after);
-        Command release_it = Release{held_->holder};
-        co_await worker_.calls.tell(std::move(release_it), limits().settle_answer);
+        co_await release_unsent();
         state_.metrics->count(Answered::quota);
         log(Log::Level::warning, "quota", 429);
         co_return co_await session_.answer(Problem::quota, {.detail = "too many new keys or open operations (quota)",
@@ -387,15 +393,13 @@ Task<bool> KeyedRequest::perform(const Claimed& claimed) {
     }
     // I4: by our own steady clock, from before the claim was sent.
     if (std::chrono::steady_clock::now() > begin_before(claim_sent_, route().policy.lease)) {
-        Command release_it = Release{held_->holder};
-        co_await worker_.calls.tell(std::move(release_it), limits().settle_answer);
+        co_await release_unsent();
         Failure failure{Code::unavailable, "the claim took so long that its lease may be over; nothing was sent"};
         co_return co_await store_failed(std::move(failure));
     }
     const std::string request = upstream_request(claimed);
     if (request.empty()) {
-        Command release_it = Release{held_->holder};
-        co_await worker_.calls.tell(std::move(release_it), limits().settle_answer);
+        co_await release_unsent();
         {
             std::string why = "the request can not be forwarded";
             co_return co_await refuse(Problem::request_malformed, std::move(why));

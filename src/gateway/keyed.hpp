@@ -54,6 +54,7 @@ private:
 
     // with the claim
     Task<bool> perform(const Claimed& claimed);
+    Task<> release_unsent();
     [[nodiscard]] std::string upstream_request(const Claimed& claimed);
     Task<bool> judge(Exchange& exchange, Ended ended);
     Task<bool> settle(Exchange& exchange, bool conclusive);
