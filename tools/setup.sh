@@ -9,7 +9,8 @@ packages_of() {
             ;;
         test)
             echo libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev sqlite3 \
-                postgresql-15 postgresql-client-15 pgbouncer nginx-light openssl python3 python3-psycopg
+                postgresql-15 postgresql-client-15 pgbouncer nginx-light openssl python3 python3-psycopg \
+                python3-jsonschema python3-yaml
             if ! { have node && have npm; }; then echo nodejs npm; fi
             ;;
         lint) echo git clang-format clang-tidy shellcheck python3 ;;

@@ -3,7 +3,7 @@ _semel() {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} path=semel word words='' files=''
     for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
         case "$path $word" in
-            "semel demo"|"semel ops"|"semel ops list"|"semel ops show"|"semel ops resolve"|"semel ops sweep"|"semel migrate"|"semel key"|"semel key new"|"semel key check"|"semel key derive"|"semel fingerprint"|"semel completion") path="$path $word" ;;
+            "semel demo"|"semel ops"|"semel ops list"|"semel ops show"|"semel ops resolve"|"semel ops sweep"|"semel migrate"|"semel key"|"semel key new"|"semel key check"|"semel key derive"|"semel fingerprint"|"semel verify"|"semel completion") path="$path $word" ;;
         esac
     done
     case "$path $previous" in
@@ -44,9 +44,39 @@ _semel() {
         "semel fingerprint --if-match") words='' ;;
         "semel fingerprint --include") words='' ;;
         "semel fingerprint --exclude") words='' ;;
+        "semel verify -X") words='' ;;
+        "semel verify --method") words='' ;;
+        "semel verify -d") words='' ;;
+        "semel verify --data") words='' ;;
+        "semel verify -H") words='' ;;
+        "semel verify --header") words='' ;;
+        "semel verify --key-header") words='' ;;
+        "semel verify --key-format") words='any uuid uuidv7' ;;
+        "semel verify --other-data") words='' ;;
+        "semel verify --other-tenant") words='' ;;
+        "semel verify --error-header") words='' ;;
+        "semel verify --error-data") words='' ;;
+        "semel verify --secret-header") words='' ;;
+        "semel verify --cacert") files=yes ;;
+        "semel verify --count-command") words='' ;;
+        "semel verify --count-sql") words='' ;;
+        "semel verify --count-url") words='' ;;
+        "semel verify --count-pointer") words='' ;;
+        "semel verify --count-header") words='' ;;
+        "semel verify --count-within") words='' ;;
+        "semel verify --count-settle") words='' ;;
+        "semel verify --scenario") words='' ;;
+        "semel verify --skip") words='' ;;
+        "semel verify --parallel") words='' ;;
+        "semel verify --timeout") words='' ;;
+        "semel verify --retry-within") words='' ;;
+        "semel verify --junit") files=yes ;;
+        "semel verify --every") words='' ;;
+        "semel verify --rounds") words='' ;;
+        "semel verify --metrics-file") files=yes ;;
         *)
             case $path in
-                "semel") words='demo ops migrate key fingerprint completion -h --help --version' ;;
+                "semel") words='demo ops migrate key fingerprint verify completion -h --help --version' ;;
                 "semel demo") words='-h --help --once --payments --seed --store --keep' ;;
                 "semel ops") words='list show resolve sweep -h --help' ;;
                 "semel ops list") words='-h --help --store --scope --tenant --state --older-than --newer-than --correlation --limit --cursor --json' ;;
@@ -59,6 +89,7 @@ _semel() {
                 "semel key check") words='-h --help --header --format --json' ;;
                 "semel key derive") words='-h --help --scope --key --step --attempt' ;;
                 "semel fingerprint") words='-h --help --content-type --method --path --query --if-match --raw --include --exclude --json' files=yes ;;
+                "semel verify") words='-h --help -X --method -d --data -H --header --key-header --key-format --quoted-key --key-optional --other-data --other-tenant --error-header --error-data --secret-header --literal --cacert --count-command --count-sql --count-url --count-pointer --count-header --count-within --count-settle --scenario --skip --list --parallel --timeout --retry-within --json --junit --all-exchanges --every --rounds --metrics-file' ;;
                 "semel completion") words='bash zsh fish -h --help' ;;
             esac
             ;;

@@ -46,6 +46,7 @@ void add_ops_sweep(CLI::App& ops, Action& chosen);
 void add_key(CLI::App& root, Action& chosen);
 void add_fingerprint(CLI::App& root, Action& chosen);
 void add_gateway(CLI::App& root, Action& chosen);
+void add_verify(CLI::App& root, Action& chosen);
 void add_demo(CLI::App& root, Action& chosen);
 void add_completion(CLI::App& root, Action& chosen);
 void add_man(CLI::App& root, Action& chosen);

@@ -25,6 +25,7 @@ struct Mark {
     std::string file{};
     int line = 0;  ///< from 1
     [[nodiscard]] std::string text() const { return file + ":" + std::to_string(line); }
+    bool operator==(const Mark&) const = default;
 };
 
 struct Address {
@@ -212,13 +213,14 @@ struct Limits {
     std::size_t waiting_max = 1024;         ///< duplicates that wait (on_busy), per thread
     std::size_t unsettled_max = 10000;      ///< outcomes whose settling is tried again in the background
     std::size_t unsettled_bytes_max = 64U << 20;
-    Duration head_timeout = seconds{10};   ///< from the first byte of a head to its last
-    Duration body_timeout = seconds{30};   ///< for the whole body of a keyed request; between two reads of another
-    Duration idle_timeout = seconds{75};   ///< between two requests
-    Duration write_timeout = seconds{30};  ///< between two writes to a client
-    Duration claim_timeout = seconds{2};   ///< then the store has failed
-    Duration settle_answer = seconds{2};   ///< then the client gets its answer while settling goes on
-    Duration settle_timeout = minutes{5};  ///< then the outcome is given up, and stays unknown
+    std::size_t hot_bytes_max = 32U << 20;  ///< settled responses kept in memory, per thread; 0: none
+    Duration head_timeout = seconds{10};    ///< from the first byte of a head to its last
+    Duration body_timeout = seconds{30};    ///< for the whole body of a keyed request; between two reads of another
+    Duration idle_timeout = seconds{75};    ///< between two requests
+    Duration write_timeout = seconds{30};   ///< between two writes to a client
+    Duration claim_timeout = seconds{2};    ///< then the store has failed
+    Duration settle_answer = seconds{2};    ///< then the client gets its answer while settling goes on
+    Duration settle_timeout = minutes{5};   ///< then the outcome is given up, and stays unknown
     bool operator==(const Limits&) const = default;
 };
 

@@ -7,8 +7,8 @@
 #include <fstream>
 #include <system_error>
 
-#include "base/quote.hpp"
-#include "gateway/network.hpp"
+#include "gateway/addresses.hpp"
+#include "gateway/networks.hpp"
 #include "gateway/route_reader.hpp"
 #include "gateway/setting_values.hpp"
 #include "gateway/shapes.hpp"
@@ -130,15 +130,21 @@ void read_jwt(const Setting& setting, Tenant& tenant) {
     if (text) tenant.key = *text;
 }
 
+/// Only a network without a prefix holds addresses that differ in their first bit.
+bool holds_everyone(const Networks& network) {
+    return (network.contain("1.0.0.1") && network.contain("129.0.0.1")) ||
+           (network.contain("1::1") && network.contain("8000::1"));
+}
+
 std::vector<std::string> read_peers(const Setting& setting) {
     constexpr Word right = "an address or a network, as in 127.0.0.1 or 10.0.0.0/8 (no bits behind the prefix)";
     std::vector<std::string> peers;
     for (const Setting& item : setting.some_items("a list of addresses or networks, as in [10.0.0.0/8]")) {
         const auto text = item.text(right);
         if (!text) continue;
-        const auto network = Network::parse(*text);
+        const auto network = Networks::parse({*text});
         if (!network) item.expected(right);
-        if (network && network->everyone())
+        if (network && holds_everyone(*network))
             item.refuse(
                 "everybody is in this network, so anybody could name any tenant; write that of your own proxies");
         peers.push_back(*text);
@@ -180,11 +186,8 @@ std::optional<Tenant> read_tenant(const Setting& setting) {
         tenant.from = Tenant::From::peer_header;
         read_peer_header(*in, tenant);
     }
-    const bool hashed = tenant.from == Tenant::From::header || tenant.from == Tenant::From::jwt;
-    for (const Word name : {"secret", "previous_secrets"})
-        if (!hashed && in->has(name)) in->refuse(name, "it belongs to header and jwt; leave it out");
     if (in->has("peers") && !in->has("peer_header")) in->refuse("peers", "it belongs to peer_header; leave it out");
-    if (hashed) tenant.secrets = read_secrets(*in, secret_bytes_min);
+    tenant.secrets = read_secrets(*in, secret_bytes_min);
     return tenant;
 }
 
@@ -242,6 +245,7 @@ std::optional<Limits> read_limits(const Setting& setting) {
     fill(*in, "waiting_max", limits.waiting_max, whole_between(0, 1'000'000));
     fill(*in, "unsettled_max", limits.unsettled_max, whole_between(1, 1'000'000));
     fill(*in, "unsettled_bytes_max", limits.unsettled_bytes_max, bytes_between(mib, std::size_t{1} << 36));
+    fill(*in, "hot_bytes_max", limits.hot_bytes_max, bytes_between(0, std::size_t{1} << 36));
     fill(*in, "head_timeout", limits.head_timeout, duration_between(least, hours{1}));
     fill(*in, "body_timeout", limits.body_timeout, duration_between(least, hours{1}));
     fill(*in, "idle_timeout", limits.idle_timeout, duration_between(least, hours{24}));

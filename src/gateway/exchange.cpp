@@ -23,8 +23,7 @@ Task<Ended> Exchange::send(std::string_view head, std::string_view body) {
     }
     connection_ = std::move(got.connection);
     connection_->deadline.arm(pool_->config().response_timeout);
-    const auto [error, sent] =
-        body.empty() ? co_await connection_->stream.write(head) : co_await connection_->stream.write(head, body);
+    const auto [error, sent] = co_await connection_->stream.write(head, body);
     if (!error) co_return Ended::well;
     const Ended ended = fail("send to", error);
     // Nothing left this machine.

@@ -35,6 +35,9 @@ public:
     Task<Ended> read_head(Duration within);
     [[nodiscard]] const http::ResponseHead& head() const { return reader_.head(); }
 
+    /// From here on every single read has its time, not the whole answer: for one that is passed on as it comes.
+    void limit_each_read() { whole_limit_ = false; }
+
     /// The next bytes of the body: a view that lives until the next call. Empty and `well`: the body is complete.
     Task<Ended> next(std::string_view& data);
     /// Appends the body to `into`, up to `bytes_max` and what the last read brought beyond: then complete() is false.

@@ -41,7 +41,7 @@ const unsigned char* bytes_of(std::string_view text) { return reinterpret_cast<c
 // ---- keys ------------------------------------------------------------------------------------------------------
 
 Failure bad_key(const std::string& file, std::string_view why) {
-    return {Code::invalid, fmt::format("tenant: the JWT key in {}: {}", file, why)};
+    return {Code::invalid, fmt::format("tenant.jwt.key {}: {}", file, why)};
 }
 
 EVP_PKEY* read_public_key(BIO* file) {
@@ -154,25 +154,26 @@ bool is_name(const Node* node) {
 void JwtVerifier::Free::operator()(evp_pkey_st* key) const { EVP_PKEY_free(key); }
 
 Result<JwtVerifier> JwtVerifier::make(const Tenant& tenant) {
-    const auto invalid = [](std::string why) { return Failure{Code::invalid, "tenant: " + std::move(why)}; };
+    const auto invalid = [](std::string why) { return Failure{Code::invalid, "tenant.jwt." + std::move(why)}; };
     JwtVerifier verifier;
     verifier.algorithms_ = tenant.algorithms;
     verifier.claim_ = tenant.claim;
     verifier.issuer_ = tenant.issuer;
     verifier.audience_ = tenant.audience;
     verifier.leeway_ = tenant.leeway;
-    if (tenant.algorithms.empty()) return invalid("a JWT needs algorithms: HS256, RS256 or ES256");
+    if (tenant.algorithms.empty()) return invalid("algorithms: none is accepted; write HS256, RS256 or ES256");
     for (const std::string& algorithm : tenant.algorithms)
         if (algorithm != "HS256" && algorithm != "RS256" && algorithm != "ES256")
-            return invalid(fmt::format("JWT algorithm {}: it is HS256, RS256 or ES256", algorithm));
+            return invalid(fmt::format("algorithms: {} is none of HS256, RS256 or ES256", algorithm));
     if (std::ranges::find(tenant.algorithms, "HS256") == tenant.algorithms.end()) {
         if (auto loaded = verifier.load_key(tenant.key); !loaded) return std::move(loaded).failure();
         return verifier;
     }
     if (std::ranges::any_of(tenant.algorithms, [](const std::string& each) { return each != "HS256"; }))
-        return invalid("HS256 has a shared secret and stands alone: whoever knows a public key could sign with it");
+        return invalid(
+            "algorithms: HS256 has a shared secret and stands alone: whoever knows a public key could sign with it");
     if (tenant.key.size() < shared_secret_bytes_min)
-        return invalid(fmt::format("the JWT key of HS256 has at least {} bytes", shared_secret_bytes_min));
+        return invalid(fmt::format("key: a shared secret has at least {} bytes", shared_secret_bytes_min));
     verifier.secret_.emplace(tenant.key);
     return verifier;
 }

@@ -64,18 +64,25 @@ KeyedRequest::KeyedRequest(Session& session, Worker& worker, std::shared_ptr<con
 Task<bool> KeyedRequest::run() {
     if (auto answered = co_await prepare_operation()) co_return *answered;
     reach(Point::before_claim);
+    std::optional<ClaimAnswer> known = answer_from_memory();
+    if (known) co_return co_await answer_with(std::move(*known));
     Result<ClaimAnswer> answer = co_await claim();
     if (!answer) {
         Failure failure = std::move(answer).failure();
         co_return co_await store_failed(std::move(failure));
     }
+    ClaimAnswer told = std::move(*answer);
+    co_return co_await answer_with(std::move(told));
+}
+
+Task<bool> KeyedRequest::answer_with(ClaimAnswer answer) {
     // Every answer has its own way; a coroutine may not be started inside of visit's lambdas on this compiler.
-    if (auto* a = std::get_if<Claimed>(&*answer)) co_return co_await answer_for(std::move(*a));
-    if (auto* a = std::get_if<Replay>(&*answer)) co_return co_await answer_for(std::move(*a));
-    if (auto* a = std::get_if<Busy>(&*answer)) co_return co_await answer_for(*a);
-    if (auto* a = std::get_if<Mismatch>(&*answer)) co_return co_await answer_for(*a);
-    if (auto* a = std::get_if<Unknown>(&*answer)) co_return co_await answer_for(*a);
-    co_return co_await answer_for(std::get<Expired>(*answer));
+    if (auto* a = std::get_if<Claimed>(&answer)) co_return co_await answer_for(std::move(*a));
+    if (auto* a = std::get_if<Replay>(&answer)) co_return co_await answer_for(std::move(*a));
+    if (auto* a = std::get_if<Busy>(&answer)) co_return co_await answer_for(*a);
+    if (auto* a = std::get_if<Mismatch>(&answer)) co_return co_await answer_for(*a);
+    if (auto* a = std::get_if<Unknown>(&answer)) co_return co_await answer_for(*a);
+    co_return co_await answer_for(std::get<Expired>(answer));
 }
 
 // ---- before the claim ------------------------------------------------------------------------------------------
@@ -151,6 +158,23 @@ Task<std::optional<bool>> KeyedRequest::prepare_operation() {
     const auto correlation = head.fields.value(site().config().correlation_header);
     correlation_ = correlation && is_correlation(*correlation) ? std::string(*correlation) : mint_uuid4().text();
     co_return std::nullopt;
+}
+
+/// Replay or Mismatch, of what is surely settled; everything else is the ledger's to say.
+std::optional<ClaimAnswer> KeyedRequest::answer_from_memory() {
+    if (limits().hot_bytes_max == 0) return std::nullopt;
+    const HotEntry* const hot = worker_.hot.find(id_);
+    if (hot == nullptr || hot->fingerprint.version != fingerprint_.version) return std::nullopt;
+    state_.metrics->hot->Increment();
+    hot_ = true;
+    if (hot->fingerprint != fingerprint_) return Mismatch{};
+    return Replay{hot->outcome, hot->settled_at};
+}
+
+void KeyedRequest::remember(Outcome outcome, TimePoint settled_at) {
+    if (limits().hot_bytes_max == 0 || hot_) return;
+    HotEntry entry{.fingerprint = fingerprint_, .outcome = std::move(outcome), .settled_at = settled_at};
+    worker_.hot.put(id_, std::move(entry), route().policy.retention, limits().hot_bytes_max);
 }
 
 Task<Result<ClaimAnswer>> KeyedRequest::claim() {
@@ -286,6 +310,7 @@ Task<bool> KeyedRequest::answer_for(Replay replay) {
     }
     state_.metrics->count(Answered::replayed);
     log(Log::Level::info, "replayed", stored->status);
+    remember(replay.outcome, replay.settled_at);
     co_return co_await answer_with_stored(*stored, true, replay.settled_at);
 }
 
@@ -435,14 +460,15 @@ Task<bool> KeyedRequest::judge(Exchange& exchange, Ended ended) {
 
 Task<bool> KeyedRequest::settle(Exchange& exchange, bool conclusive) {
     const int status = exchange.head().status;
-    Command command = Settle{held_->holder, site().codec().encode(route(), id_, exchange.head(), body_), conclusive};
+    Outcome outcome = site().codec().encode(route(), id_, exchange.head(), body_);
+    Command command = Settle{held_->holder, outcome, conclusive};
     const SteadyTime sent = std::chrono::steady_clock::now();
     Result<HolderAnswer> told = co_await worker_.calls.tell(std::move(command), limits().settle_answer);
     worker_.shared.metrics.settle_seconds->Observe(seconds_since(sent));
     if (!told) {
         // The effect has happened: the client hears of it, and the ledger as soon as it can.
         log(Log::Level::error, "settle_failed", status, told.failure().message);
-        tell_later(Settle{held_->holder, site().codec().encode(route(), id_, exchange.head(), body_), conclusive});
+        tell_later(Settle{held_->holder, std::move(outcome), conclusive});
         state_.metrics->count(Answered::performed);
         co_return co_await answer_with_response(exchange.head(), body_, false);
     }
@@ -451,8 +477,10 @@ Task<bool> KeyedRequest::settle(Exchange& exchange, bool conclusive) {
         if (ok->state == State::settled) {
             state_.metrics->count(Answered::performed);
             log(Log::Level::info, "settled", status);
+            remember(std::move(outcome), worker_.shared.clock.wall());
             co_return co_await answer_with_response(exchange.head(), body_, true);
         }
+        if (state_.observe) co_return co_await answer_with_response(exchange.head(), body_, false);
         // I11: this answer does not say what the earlier try came to.
         state_.metrics->count(Answered::unknown);
         state_.metrics->unknown_outcomes->Increment();
@@ -464,10 +492,11 @@ Task<bool> KeyedRequest::settle(Exchange& exchange, bool conclusive) {
              .retryable = repeatable()});
     }
     if (auto* settled = std::get_if<Settled>(&*told)) {
-        Outcome outcome = std::move(settled->outcome);
-        co_return co_await settled_by_ledger(std::move(outcome), exchange, Ended::well);
+        Outcome others = std::move(settled->outcome);
+        co_return co_await settled_by_ledger(std::move(others), exchange, Ended::well);
     }
     state_.metrics->lease_losses->Increment();
+    if (state_.observe) co_return co_await answer_with_response(exchange.head(), body_, false);
     state_.metrics->count(Answered::in_progress);
     log(Log::Level::error, "fenced", status);
     co_return co_await session_.answer(Problem::in_progress,
@@ -533,6 +562,7 @@ Task<bool> KeyedRequest::abandon(Exchange& exchange, Ended ended) {
         co_return co_await settled_by_ledger(std::move(outcome), exchange, ended);
     }
     if (!told) tell_later(Abandon{held_->holder});
+    if (state_.observe && ended == Ended::well) co_return co_await answer_with_response(exchange.head(), body_, false);
     state_.metrics->count(Answered::unknown);
     state_.metrics->unknown_outcomes->Increment();
     const int status = ended == Ended::well ? exchange.head().status : 0;
@@ -589,9 +619,13 @@ Task<bool> KeyedRequest::relay_large(Exchange& exchange) {
         command = Settle{held_->holder, Outcome::tombstone(head.status), what.conclusive};
     else if (what.what == Verdict::What::release)
         command = Release{held_->holder};
+    exchange.limit_each_read();
     if (endless) {
-        co_await worker_.calls.tell(command, limits().settle_answer);
-        worker_.calls.let_go(held_);
+        const auto told = co_await worker_.calls.tell(command, limits().settle_answer);
+        if (told)
+            worker_.calls.let_go(held_);
+        else
+            tell_later(command);
     }
     const Framing framing = session_.framing_for_client(head.framing);
     const bool chunked = framing.kind == Framing::Kind::chunked;

@@ -35,6 +35,7 @@ public:
 
 private:
     /// The ledger's answer when nothing was forwarded, or how it went when it was.
+    Task<bool> answer_with(ClaimAnswer answer);
     Task<bool> answer_for(Claimed claimed);
     Task<bool> answer_for(Replay replay);
     Task<bool> answer_for(Busy busy);
@@ -45,6 +46,8 @@ private:
     /// Steps before the claim. Empty: go on; else the request was answered, and whether the connection goes on.
     Task<std::optional<bool>> prepare_operation();
     Task<Result<ClaimAnswer>> claim();
+    [[nodiscard]] std::optional<ClaimAnswer> answer_from_memory();
+    void remember(Outcome outcome, TimePoint settled_at);
     Task<bool> store_failed(Failure failure);
     Task<bool> pass_unheld(Answered would_be);
     Task<bool> refuse(http::Problem problem, std::string detail);
@@ -82,6 +85,7 @@ private:
     SteadyTime claim_sent_{};
     std::shared_ptr<Held> held_;
     bool doubt_ = false;
+    bool hot_ = false;  // answered from memory
     std::string body_;  // of the upstream's answer
 };
 

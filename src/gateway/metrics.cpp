@@ -90,6 +90,7 @@ const RouteMetrics& Metrics::route(const std::string& name_of_route) {
     const auto counter_of = [&](const char* metric, const char* help) {
         return &prometheus::BuildCounter().Name(metric).Help(help).Register(*registry_).Add({{"route", label}});
     };
+    made->hot = counter_of("semel_hot_answers_total", "Duplicates answered from memory, without the store.");
     made->absorbed = counter_of("semel_duplicates_absorbed_total", "Duplicates that caused no effect.");
     made->unknown_outcomes =
         counter_of("semel_unknown_outcomes_total", "Operations whose outcome became unknown here.");

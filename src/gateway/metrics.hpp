@@ -40,6 +40,7 @@ std::string_view name(Answered answered);
 struct RouteMetrics {
     std::array<prometheus::Counter*, answereds> requests{};
     std::array<prometheus::Counter*, answereds> observed{};  ///< mode observe: what would have been answered
+    prometheus::Counter* hot = nullptr;                      ///< of the answers, those that asked no store
     prometheus::Counter* absorbed = nullptr;                 ///< duplicates that caused no effect
     prometheus::Counter* unknown_outcomes = nullptr;         ///< operations left unknown by this process
     prometheus::Counter* lease_losses = nullptr;

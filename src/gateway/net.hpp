@@ -53,6 +53,7 @@ public:
     }
     /// Two pieces with one system call where that is possible.
     Task<Transfer> write(std::string_view first, std::string_view second) {
+        if (second.empty()) return write(first);
         const std::array<asio::const_buffer, 2> both{asio::buffer(first), asio::buffer(second)};
         return tls_ ? asio::async_write(*tls_, both, as_tuple) : asio::async_write(plain_, both, as_tuple);
     }

@@ -235,9 +235,9 @@ std::optional<std::optional<Signature>> read_signature(const Setting& setting) {
 }
 
 std::optional<std::string> read_provider(const Setting& setting) {
-    constexpr Word right = "a name of 1 to 255 visible ASCII characters without / and #, as in stripe";
+    constexpr Word right = "a name of 1 to 255 visible ASCII characters without /, # and ~, as in stripe";
     auto provider = setting.text(right);
-    if (!provider || Scope::make(*provider, "x")) return provider;
+    if (!provider || (Scope::make(*provider, "x") && provider->find('~') == std::string::npos)) return provider;
     setting.expected(right);
     return std::nullopt;
 }

@@ -134,17 +134,18 @@ public:
             tls_ = std::make_shared<asio::ssl::context>(std::move(*tls));
         }
         if (auto listening = listen(); !listening) return listening;
-        if (config_.admin) {
-            auto admin = AdminServer::start(
-                *config_.admin, store_, log_, [this] { return metrics(); }, [this] { return draining_.load(); });
-            if (!admin) return admin.failure();
-            admin_ = std::move(*admin);
-        }
         std::size_t count = config_.threads;
         if (count == 0) count = std::max(1U, std::thread::hardware_concurrency());
         for (std::size_t i = 0; i < count; ++i) {
             workers_.push_back(std::make_unique<Worker>(*committer_, shared_, log_));
             if (auto used = workers_.back()->use(*site); !used) return used;
+        }
+        connections_max_ = config_.limits.connections_max;
+        if (config_.admin) {
+            auto admin = AdminServer::start(
+                *config_.admin, store_, log_, [this] { return metrics(); }, [this] { return draining_.load(); });
+            if (!admin) return admin.failure();
+            admin_ = std::move(*admin);
         }
         for (const auto& worker : workers_) worker->start();
         sweeper_ = std::make_unique<Sweeper>(store_, shared_.metrics, log_);
@@ -177,6 +178,7 @@ public:
             if (auto used = done.get_future().get(); !used) return used;
         }
         config_ = std::move(next);
+        connections_max_ = config_.limits.connections_max;
         shared_.metrics.reloads->Increment();
         return Done{};
     }
@@ -259,7 +261,7 @@ private:
                 });
                 return;
             }
-            if (connections() >= config_.limits.connections_max) {
+            if (connections() >= connections_max_) {
                 shared_.metrics.connections_refused->Increment();
                 Error ignored;
                 socket.close(ignored);
@@ -325,6 +327,7 @@ private:
     std::thread front_thread_;
     std::mutex figures_mutex_;
     CommitterFigures figures_;  // guarded by figures_mutex_
+    std::atomic<std::size_t> connections_max_ = 0;
     std::atomic<bool> draining_ = false;
     bool front_started_ = false;
     bool stopped_ = false;

@@ -110,6 +110,7 @@ Task<Session::Read> Session::read_head() {
     const Limits& limits = worker_.site()->site->config().limits;
     idle_ = left_.empty();
     must_close_ = false;
+    body_read_ = false;
     body_.clear();
     deadline_.arm(idle_ ? limits.idle_timeout : limits.head_timeout);
     while (true) {
@@ -174,7 +175,8 @@ Task<Session::Body> Session::read_body(std::size_t bytes_max, bool partial_is_fi
         body_.append(step.data);
     }
     deadline_.disarm();
-    if (body_reader_.progress() == Progress::done) co_return Body::whole;
+    body_read_ = body_reader_.progress() == Progress::done;
+    if (body_read_) co_return Body::whole;
     if (body_reader_.progress() == Progress::more && partial_is_fine) co_return Body::partial;
     must_close_ = true;
     if (body_reader_.progress() == Progress::refused && body_reader_.fault() != http::Fault::body_too_large) {
@@ -213,7 +215,7 @@ Framing Session::framing_for_client(const Framing& framing) const {
 Task<bool> Session::write(std::string_view first, std::string_view second) {
     if (gone_) co_return false;
     deadline_.arm(worker_.site()->site->config().limits.write_timeout);
-    const auto [error, sent] = second.empty() ? co_await stream_.write(first) : co_await stream_.write(first, second);
+    const auto [error, sent] = co_await stream_.write(first, second);
     deadline_.disarm();
     if (error) gone_ = true;
     co_return !gone_;
@@ -299,12 +301,8 @@ bool Session::keeps(const http::Field& field, const Site& site) const {
 
 Task<bool> Session::pass(std::shared_ptr<const LocalSite> local, const RouteState& state) {
     const Site& site = *local->site;
-    bool whole = body_reader_.progress() == Progress::done && (head().framing.empty() || body_reader_.body_bytes() > 0);
-    if (!whole) {
-        const Body body = co_await read_body(pass_buffer_bytes, true, Duration{0});
-        if (body == Body::answered) co_return false;
-        whole = body == Body::whole;
-    }
+    if (!body_read_ && co_await read_body(pass_buffer_bytes, true, Duration{0}) == Body::answered) co_return false;
+    const bool whole = body_read_;
     must_close_ = !whole;
     const bool chunked = !whole && head().framing.kind == Framing::Kind::chunked;
     Framing framing =
@@ -428,8 +426,10 @@ Task<bool> Session::relay(Exchange& exchange, const RouteState& state) {
             http::write_chunk(out_, data);
             if (last) out_ += http::last_chunk;
             if (!out_.empty() && !co_await write(out_)) co_return false;
-        } else if (first ? !co_await write(head_bytes, data) : !data.empty() && !co_await write(data)) {
-            co_return false;
+        } else if (first) {
+            if (!co_await write(head_bytes, data)) co_return false;
+        } else if (!data.empty()) {
+            if (!co_await write(data)) co_return false;
         }
         first = false;
         if (last) break;

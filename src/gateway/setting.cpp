@@ -89,7 +89,7 @@ std::size_t distance(std::string_view a, std::string_view b) {
 
 std::string suggestion(std::string_view name, std::span<const std::string_view> known) {
     std::string_view nearest;
-    std::size_t least = 1 + name.size() / 3;
+    std::size_t least = std::max<std::size_t>(1, (name.size() + 1) / 3);  // further away it is another word
     for (const std::string_view candidate : known) {
         if (const std::size_t d = distance(name, candidate); d <= least && (nearest.empty() || d < least)) {
             nearest = candidate;

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-#include "gateway/network.hpp"
+#include "gateway/addresses.hpp"
 #include "gateway/shapes.hpp"
 #include "http/fields.hpp"
 

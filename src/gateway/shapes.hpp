@@ -48,8 +48,8 @@ inline constexpr Shape seal_shape{"seal", seal_names};
 
 inline constexpr auto limits_names = std::to_array<std::string_view>(
     {"head_bytes_max", "target_bytes_max", "field_bytes_max", "fields_max", "connections_max", "pass_bytes_max",
-     "waiting_max", "unsettled_max", "unsettled_bytes_max", "head_timeout", "body_timeout", "idle_timeout",
-     "write_timeout", "claim_timeout", "settle_answer", "settle_timeout"});
+     "waiting_max", "unsettled_max", "unsettled_bytes_max", "hot_bytes_max", "head_timeout", "body_timeout",
+     "idle_timeout", "write_timeout", "claim_timeout", "settle_answer", "settle_timeout"});
 inline constexpr Shape limits_shape{"limits", limits_names};
 
 inline constexpr auto log_names = std::to_array<std::string_view>({"level", "file"});

@@ -225,7 +225,7 @@ Result<ResponseCodec> ResponseCodec::make(const std::vector<std::string>& seal_k
     for (const std::string& text : seal_keys) {
         auto key = from_hex(text);
         if (!key || key->size() != std::tuple_size_v<Key32>)
-            return Failure{Code::invalid, "seal_keys: a key has 64 hex digits (openssl rand -hex 32)"};
+            return Failure{Code::invalid, "seal: a key has 64 hex digits (openssl rand -hex 32)"};
         const Sha256 hash = sha256("semel/seal-key/1" + *key);
         codec.keys_.push_back({std::string(view(hash).substr(0, key_id_bytes)), HmacSha256(*key)});
         OPENSSL_cleanse(key->data(), key->size());
@@ -269,8 +269,10 @@ Status ResponseCodec::open_in_place(const OperationId& id, Outcome& outcome) con
     const std::string_view key_id = std::string_view(body).substr(prefix_bytes, key_id_bytes);
     const auto key = std::ranges::find(keys_, key_id, &SealKey::id);
     if (key == keys_.end())
-        return Failure{Code::unavailable,
-                       fmt::format("stored response: sealed with key {}, which is not in seal_keys", to_hex(key_id))};
+        return Failure{
+            Code::unavailable,
+            fmt::format("stored response: sealed with key {}, which is neither seal.key nor in seal.previous_keys",
+                        to_hex(key_id))};
     if (!open(key_for(key->derive, id), bound_to(id, outcome.status), std::span(body).subspan(sealed_at)))
         return corrupt("sealed as something else, or changed since");
     body.resize(body.size() - seal_tag_bytes);

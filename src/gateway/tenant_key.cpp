@@ -80,7 +80,7 @@ Failure corrupt() { return {Code::corrupt, "tenant key: what the store holds und
 Failure wrong_secret(bool none) {
     return {Code::invalid, none ? "tenant key: this store was first used with a tenant.secret, and none is set"
                                 : "tenant key: tenant.secret is not the one this store was first used with; if it was "
-                                  "replaced, list the old one after it until every instance has started once"};
+                                  "replaced, write the old one in tenant.previous_secrets"};
 }
 
 /// Opens what plain() or wrapped() made. `invalid`: it was wrapped by none of the secrets.

@@ -3,7 +3,7 @@
 // every tenant a new one, and an instance with another secret refuses to start instead of doing so quietly.
 //
 // The operations are those of the scope `~semel/tenant-key`. No request can be in it: the tenant of a route is 32 hex
-// digits, a provider's name without '~', or empty. Identity and outcome are kept for ever. Bytes: docs/formats/tenant.md.
+// digits, a provider's name that does not begin with '~', or empty. Identity and outcome are kept for ever. Bytes: docs/formats/tenant.md.
 //
 //   key `first`          settled once per store, with the hash key in plain (no secret then) or wrapped by that secret
 //   key `secret-<id>`    settled once per secret that was ever the first in the list, with the hash key wrapped by it

@@ -143,6 +143,8 @@ TEST(Tenant, IsWhatATrustedPeerSays) {
     EXPECT_EQ(shown(reader.read(fields_of({{"X-Tenant", "a"}, {"X_Tenant", "b"}}), "10.1.2.3", {})), "(refused)");
     EXPECT_EQ(reader.peer_header(), "X-Tenant");
     EXPECT_TRUE(reader.peer_trusted("::ffff:10.0.0.1"));
+    EXPECT_TRUE(reader.peer_trusted("::1%lo"));
+    EXPECT_FALSE(reader.peer_trusted(""));
     EXPECT_FALSE(reader.peer_trusted("11.0.0.1"));
 
     const TenantReader other = reader_of(of_header(Tenant::From::header, "X-Tenant"));

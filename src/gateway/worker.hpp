@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "gateway/deadlines.hpp"
+#include "gateway/hot.hpp"
 #include "gateway/ledger_calls.hpp"
 #include "gateway/log.hpp"
 #include "gateway/site.hpp"
@@ -69,6 +70,7 @@ public:
     LedgerCalls calls;
     Shared& shared;
     Logger& log;
+    HotTier hot;
     std::size_t waiting = 0;  ///< duplicates that wait (limits.waiting_max)
 
 private:

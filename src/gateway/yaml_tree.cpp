@@ -26,6 +26,7 @@ class Builder : public YAML::EventHandler {
 public:
     YamlNode take() { return std::move(root_); }
     [[nodiscard]] bool complete() const { return complete_; }
+    [[nodiscard]] const YAML::Mark& last_scalar() const { return last_scalar_; }
 
     void OnDocumentStart(const YAML::Mark& mark) override {
         if (complete_) throw Stop{{line_of(mark), "a second document begins here; a configuration is one document"}};
@@ -41,6 +42,7 @@ public:
     void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                   const std::string& value) override {
         check(mark, tag, anchor);
+        last_scalar_ = mark;
         if (expects_name()) return take_name(mark, value);
         YamlNode& node = place(mark, YamlNode::Kind::scalar);
         node.text = value;
@@ -130,6 +132,7 @@ private:
     YamlNode root_{};
     bool complete_ = false;
     std::size_t nodes_ = 0;
+    YAML::Mark last_scalar_{};
     std::vector<Frame> open_{};
 };
 
@@ -162,10 +165,32 @@ std::optional<YamlFault> check_bytes(std::string_view text) {
     return std::nullopt;
 }
 
+/// Whether a quoted scalar that begins there goes on to the end of the text: yaml-cpp takes that for its end if the last
+/// line is complete, and so would a file that was cut off be read.
+bool is_open_quote(std::string_view text, const YAML::Mark& mark) {
+    const auto begin = static_cast<std::size_t>(std::max(mark.pos, 0));
+    if (begin >= text.size() || (text[begin] != '"' && text[begin] != '\'')) return false;
+    const char quote = text[begin];
+    for (std::size_t i = begin + 1; i < text.size(); ++i) {
+        const bool doubled = quote == '\'' && text.substr(i, 2) == "''";
+        const bool escaped = quote == '"' && text[i] == '\\';
+        if (doubled || escaped)
+            ++i;
+        else if (text[i] == quote)
+            return false;
+    }
+    return true;
+}
+
+/// yaml-cpp ends some of its messages with the byte it did not expect.
+std::string_view without_bytes_of_the_file(std::string_view message) { return message.substr(0, message.rfind(": ")); }
+
 }  // namespace
 
 YamlParsed parse_yaml(std::string_view text) {
     if (auto fault = check_bytes(text)) return {.fault = std::move(*fault)};
+    constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
+    if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
     Builder builder;
     try {
         std::istringstream stream{std::string(text)};
@@ -175,8 +200,11 @@ YamlParsed parse_yaml(std::string_view text) {
     } catch (const Stop& stop) {
         return {.fault = stop.fault};
     } catch (const YAML::Exception& e) {
-        return {.fault = {e.mark.is_null() ? 0 : line_of(e.mark), fmt::format("not well-formed YAML: {}", e.msg)}};
+        return {.fault = {e.mark.is_null() ? 0 : line_of(e.mark),
+                          fmt::format("not well-formed YAML: {}", without_bytes_of_the_file(e.msg))}};
     }
+    if (is_open_quote(text, builder.last_scalar()))
+        return {.fault = {line_of(builder.last_scalar()), "not well-formed YAML: a quote is not closed"}};
     if (!builder.complete()) return {.fault = {0, "the file is empty; see docs/configuration.md for a first one"}};
     return {.root = builder.take()};
 }

@@ -14,6 +14,7 @@ namespace semel {
 struct JsonSelection {
     std::vector<JsonPointer> include{};  ///< empty: everything
     std::vector<JsonPointer> exclude{};
+    bool operator==(const JsonSelection&) const = default;
 };
 
 /// The one spelling of what `text` says: white space, member order, escapes and the spelling of equal numbers make no

@@ -12,6 +12,7 @@ namespace semel {
 struct FingerprintOptions {
     bool raw = false;       ///< the body is never read as JSON; `parts` does not apply
     JsonSelection parts{};  ///< what counts of a JSON body
+    bool operator==(const FingerprintOptions&) const = default;
 };
 
 Fingerprint fingerprint_of(const Request& request, const FingerprintOptions& options);

@@ -1,0 +1,1 @@
+"""What the runner of the scenarios is made of. README.md says what a scenario may say."""
