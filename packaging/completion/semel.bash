@@ -3,13 +3,14 @@ _semel() {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} path=semel word words='' files=''
     for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
         case "$path $word" in
-            "semel demo"|"semel ops"|"semel ops list"|"semel ops show"|"semel ops resolve"|"semel ops sweep"|"semel migrate"|"semel key"|"semel key new"|"semel key check"|"semel key derive"|"semel fingerprint"|"semel verify"|"semel completion") path="$path $word" ;;
+            "semel gateway"|"semel demo"|"semel ops"|"semel ops list"|"semel ops show"|"semel ops resolve"|"semel ops sweep"|"semel migrate"|"semel key"|"semel key new"|"semel key check"|"semel key derive"|"semel fingerprint"|"semel verify"|"semel completion") path="$path $word" ;;
         esac
     done
     case "$path $previous" in
+        "semel gateway --config") files=yes ;;
         "semel demo --payments") words='' ;;
         "semel demo --seed") words='' ;;
-        "semel demo --store") words='' ;;
+        "semel demo --listen") words='' ;;
         "semel ops list --store") words='' ;;
         "semel ops list --scope") words='' ;;
         "semel ops list --tenant") words='' ;;
@@ -76,8 +77,9 @@ _semel() {
         "semel verify --metrics-file") files=yes ;;
         *)
             case $path in
-                "semel") words='demo ops migrate key fingerprint verify completion -h --help --version' ;;
-                "semel demo") words='-h --help --once --payments --seed --store --keep' ;;
+                "semel") words='gateway demo ops migrate key fingerprint verify completion -h --help --version' ;;
+                "semel gateway") words='-h --help --config --check' ;;
+                "semel demo") words='-h --help --once --payments --seed --listen --keep' ;;
                 "semel ops") words='list show resolve sweep -h --help' ;;
                 "semel ops list") words='-h --help --store --scope --tenant --state --older-than --newer-than --correlation --limit --cursor --json' ;;
                 "semel ops show") words='-h --help --store --body --json' ;;

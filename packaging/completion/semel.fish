@@ -3,13 +3,14 @@ function __semel_at
     set -l at semel
     set -l words (commandline -opc)
     for word in $words[2..-1]
-        if contains -- "$at $word" 'semel demo' 'semel ops' 'semel ops list' 'semel ops show' 'semel ops resolve' 'semel ops sweep' 'semel migrate' 'semel key' 'semel key new' 'semel key check' 'semel key derive' 'semel fingerprint' 'semel verify' 'semel completion'
+        if contains -- "$at $word" 'semel gateway' 'semel demo' 'semel ops' 'semel ops list' 'semel ops show' 'semel ops resolve' 'semel ops sweep' 'semel migrate' 'semel key' 'semel key new' 'semel key check' 'semel key derive' 'semel fingerprint' 'semel verify' 'semel completion'
             set at "$at $word"
         end
     end
     test "$at" = "$argv"
 end
 complete -c semel -f
+complete -c semel -n '__semel_at semel' -a gateway -d 'a reverse proxy that makes retries of HTTP requests harmless'
 complete -c semel -n '__semel_at semel' -a demo -d 'see duplicates being absorbed, with nothing to install'
 complete -c semel -n '__semel_at semel' -a ops -d 'what happened to an operation, and decisions about it'
 complete -c semel -n '__semel_at semel' -a migrate -d 'create a store, or bring its schema up to date'
@@ -19,12 +20,15 @@ complete -c semel -n '__semel_at semel' -a verify -d 'test whether any HTTP API 
 complete -c semel -n '__semel_at semel' -a completion -d 'print a completion script for a shell'
 complete -c semel -n '__semel_at semel' -s h -l help -d 'show this help'
 complete -c semel -n '__semel_at semel' -l version -d 'show the version'
+complete -c semel -n '__semel_at semel gateway' -s h -l help -d 'show this help'
+complete -c semel -n '__semel_at semel gateway' -l config -r -F -d 'the configuration, as docs/configuration.md describes it'
+complete -c semel -n '__semel_at semel gateway' -l check -d 'say everything that is wrong with it, and do nothing else'
 complete -c semel -n '__semel_at semel demo' -s h -l help -d 'show this help'
-complete -c semel -n '__semel_at semel demo' -l once -d 'one run at full speed, also where somebody watches'
+complete -c semel -n '__semel_at semel demo' -l once -d 'end after the traffic, which is sent at full speed'
 complete -c semel -n '__semel_at semel demo' -l payments -x -d 'how many, up to 100000'
-complete -c semel -n '__semel_at semel demo' -l seed -x -d 'repeat an earlier run'
-complete -c semel -n '__semel_at semel demo' -l store -x -d 'a new database, which stays: sqlite:PATH'
-complete -c semel -n '__semel_at semel demo' -l keep -d 'keep the database, to look into it'
+complete -c semel -n '__semel_at semel demo' -l seed -x -d 'the payments and troubles of an earlier run'
+complete -c semel -n '__semel_at semel demo' -l listen -x -d 'the gateway'\''s port; default: 8080, or a free one'
+complete -c semel -n '__semel_at semel demo' -l keep -d 'keep the folder with store, configuration and log'
 complete -c semel -n '__semel_at semel ops' -a list -d 'list operations'
 complete -c semel -n '__semel_at semel ops' -a show -d 'show everything known about one operation'
 complete -c semel -n '__semel_at semel ops' -a resolve -d 'decide on an unknown outcome'

@@ -1,288 +1,287 @@
-// semel demo: a wallet that receives payments, with duplicates injected at the five places where they arise.
+// semel demo: a payments API, the gateway before it on SQLite, and clients that send everything twice.
 //
-//   client --request--> payments API --charge--> provider       claim, effect, settle: the ledger with a lease
-//                            |
-//                         message
-//                            v
-//                          broker --delivery--> consumer        claim, credit and outcome in the wallet's transaction
+//   clients --retries, double clicks…--> gateway --once--> payments API, which charges for every request it gets
+//                                           |
+//                                        ledger: sqlite
 //
-// The consumer is a process of its own and is killed for real. At the end the wallets are compared with the payments.
+// At the end of the traffic the API's own count of charges is compared with what the clients were told; then all of it
+// stays up, to be tried by hand.
 #include <fmt/format.h>
 #include <signal.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
-#include <future>
-#include <thread>
+#include <fstream>
+#include <memory>
 
+#include "base/json.hpp"
 #include "base/random.hpp"
 #include "cli/arguments.hpp"
 #include "cli/command.hpp"
-#include "cli/demo_consumer.hpp"
-#include "cli/demo_payments.hpp"
+#include "cli/demo_api.hpp"
 #include "cli/demo_plan.hpp"
 #include "cli/demo_report.hpp"
-#include "cli/demo_wallet.hpp"
+#include "cli/demo_traffic.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/show_record.hpp"
-#include "semel/sqlite.hpp"
+#include "gateway/config_reader.hpp"
+#include "gateway/server.hpp"
 
 namespace semel::cli {
 namespace demo {
 namespace {
 
 namespace fs = std::filesystem;
-using Steady = std::chrono::steady_clock;
+using std::chrono::milliseconds;
 
-/// How long a run takes where somebody watches.
-constexpr std::chrono::milliseconds watched_run{6'000};
-
-std::atomic<bool> interrupted = false;
-void interrupt(int) { interrupted = true; }
-
-// ---- the world -------------------------------------------------------------------------------------------------
-
-/// Everything that takes part, on one database file.
-class World {
-public:
-    static Result<std::unique_ptr<World>> make(const std::string& path, const Plan& plan) {
-        sqlite::Options options;
-        options.path = path;
-        auto store = sqlite::open(std::move(options));
-        if (!store) return store.failure();
-        auto world = std::unique_ptr<World>(new World(path, plan, std::move(*store)));
-        auto committer = Committer::start(world->store_);
-        if (!committer) return committer.failure();
-        world->committer_ = std::move(*committer);
-        auto wallet = Wallet::open(path);
-        if (!wallet) return wallet.failure();
-        if (auto created = wallet->create(plan.accounts); !created) return created.failure();
-        world->wallet_.emplace(std::move(*wallet));
-        if (auto started = world->start_consumer(); !started) return started.failure();
-        world->api_.emplace(world->store_, *world->committer_, world->provider_);
-        return world;
-    }
-
-    /// One payment on its whole way, with everything that is to go wrong with it.
-    Status play(std::size_t number) {
-        const Step& step = plan_.steps[number];
-        if (auto paid = request(step); !paid) return paid;
-        if (auto credited = first_delivery(step); !credited) return credited;
-        if (step.acknowledgement_lost) {
-            if (auto again = redeliver(step.payment, Duplicate::lost_acknowledgement); !again) return again;
-        }
-        for (std::size_t back = 0; back < step.broker_goes_back; ++back) {
-            const Payment& earlier = plan_.steps[number + 1 - step.broker_goes_back + back].payment;
-            if (auto again = redeliver(earlier, Duplicate::broker_replay); !again) return again;
-        }
-        return Done{};
-    }
-
-    Result<std::vector<Wallet::Check>> check() {
-        auto checks = wallet_->check(plan_);
-        if (!checks) return checks.failure();
-        const auto applied = wallet_->applied();
-        if (!applied) return applied.failure();
-        tally_.applied = *applied;
-        tally_.charges = provider_.charges();
-        checks->push_back(
-            {tally_.charges == tally_.payments,
-             fmt::format("the provider charged {} times for {} payments", tally_.charges, tally_.payments)});
-        checks->push_back({answers_equal_, "every retry got the first answer, byte for byte"});
-        checks->push_back({tally_.absorbed == tally_.injected, "every duplicate was absorbed"});
-        return checks;
-    }
-
-    [[nodiscard]] const Tally& tally() const { return tally_; }
-
-private:
-    World(std::string path, const Plan& plan, std::unique_ptr<Store> store)
-        : path_(std::move(path)), plan_(plan), store_(std::move(store)) {
-        tally_.payments = plan.steps.size();
-    }
-
-    Status start_consumer() {
-        auto consumer = ConsumerProcess::start(path_);
-        if (!consumer) return consumer.failure();
-        consumer_ = std::move(*consumer);
-        return Done{};
-    }
-
-    /// The client's part: the request, and its retry.
-    Status request(const Step& step) {
-        const std::uint64_t lost_before = store_.replies_lost();
-        if (step.claim_reply_lost) store_.lose_next_reply();
-        std::future<Result<PaymentsApi::Response>> overtaking;
-        if (step.retry_overtakes) overtaking = std::async(std::launch::async, [&] { return api_->pay(step); });
-        const auto first = api_->pay(step);
-        std::optional<Result<PaymentsApi::Response>> second;
-        if (step.retry_overtakes)
-            second = overtaking.get();
-        else if (step.client_retries)
-            second = api_->pay(step);
-        ++tally_.requests;
-        if (!first) return first.failure();
-        const bool charged_once = provider_.charges_of(PaymentsApi::charge_key(step.payment)) == 1;
-        if (second) {
-            ++tally_.requests;
-            if (!*second) return second->failure();
-            answers_equal_ = answers_equal_ && (*second)->outcome == first->outcome;
-            tally_.count(Duplicate::client_retry, charged_once && ((*second)->replayed || first->replayed));
-        }
-        for (std::uint64_t i = lost_before; i < store_.replies_lost(); ++i)
-            tally_.count(Duplicate::database_reply_lost, charged_once);
-        return Done{};
-    }
-
-    Result<std::string> deliver(const Payment& payment, Fault fault) {
-        ++tally_.deliveries;
-        return consumer_->deliver(payment, fault);
-    }
-
-    /// The broker's part: until the consumer acknowledges.
-    Status first_delivery(const Step& step) {
-        if (step.consumer_crashes) {
-            const auto written = deliver(step.payment, Fault::crash_before_commit);
-            if (!written) return written.failure();
-            if (*written != "before-commit")
-                return Failure{Code::unavailable, "the consumer did not stop before its commit"};
-            consumer_->kill();
-            if (auto started = start_consumer(); !started) return started;
-        }
-        const auto answer = deliver(step.payment, step.consumer_reply_lost ? Fault::reply_lost : Fault::none);
-        if (!answer) return answer.failure();
-        if (step.consumer_crashes) tally_.count(Duplicate::consumer_crash, answer->starts_with("applied"));
-        if (step.consumer_reply_lost) tally_.count(Duplicate::database_reply_lost, *answer == "applied replay");
-        return Done{};
-    }
-
-    Status redeliver(const Payment& payment, Duplicate why) {
-        const auto answer = deliver(payment, Fault::none);
-        if (!answer) return answer.failure();
-        tally_.count(why, *answer == "replay");
-        return Done{};
-    }
-
-    std::string path_;
-    const Plan& plan_;
-    LossyStore store_;
-    Provider provider_;
-    std::unique_ptr<Committer> committer_;
-    std::optional<PaymentsApi> api_;
-    std::optional<Wallet> wallet_;
-    std::unique_ptr<ConsumerProcess> consumer_;
-    Tally tally_;
-    bool answers_equal_ = true;
-};
-
-// ---- the run ---------------------------------------------------------------------------------------------------
+/// How long the traffic takes where somebody watches.
+constexpr milliseconds watched_traffic{5'000};
+/// How late a slow API is: hardly, while the traffic runs; for a person to see, afterwards.
+constexpr milliseconds late_in_traffic{50};
+constexpr milliseconds late_by_hand{3'000};
+constexpr milliseconds progress_every{50};
+/// Tried first where somebody may want to remember it.
+constexpr std::uint16_t usual_port = 8080;
 
 struct Options {
     bool once = false;
     bool keep = false;
     std::string payments = "300";
     std::optional<std::string> seed;
-    std::optional<std::string> store;
+    std::optional<std::string> listen;
 };
 
-/// The folder of the database, removed at the end unless it is to be kept.
-class Place {
+/// SIGINT and SIGTERM, which nobody gets but who waits here. Made before any thread.
+class Ending {
 public:
-    static Result<Place> make(const std::optional<StoreUrl>& url, bool keep) {
-        if (url) return Place({}, url->place, true);
+    Ending() {
+        sigemptyset(&signals_);
+        sigaddset(&signals_, SIGINT);
+        sigaddset(&signals_, SIGTERM);
+        pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
+        signal(SIGPIPE, SIG_IGN);  // whoever reads us may leave; the folder is still to be removed
+    }
+    /// Whether it has come within that time.
+    [[nodiscard]] bool within(milliseconds time) const {
+        const timespec limit{.tv_sec = time.count() / 1000, .tv_nsec = time.count() % 1000 * 1'000'000};
+        return sigtimedwait(&signals_, nullptr, &limit) > 0;
+    }
+    void wait() const {
+        int taken = 0;
+        sigwait(&signals_, &taken);
+    }
+
+private:
+    sigset_t signals_{};
+};
+
+/// A folder for store, configuration and log, removed at the end unless it is to be kept.
+class Folder {
+public:
+    static Result<Folder> make(bool keep) {
         std::error_code error;
-        std::string folder = (fs::temp_directory_path(error) / "semel-demo-XXXXXX").string();
-        if (error || mkdtemp(folder.data()) == nullptr)
+        std::string path = (fs::temp_directory_path(error) / "semel-demo-XXXXXX").string();
+        if (error || mkdtemp(path.data()) == nullptr)
             return refused(
-                fmt::format("folder {}: cannot be made; set TMPDIR to a folder that can be written to", folder));
-        return Place(folder, folder + "/wallet.db", keep);
+                fmt::format("folder {}: cannot be made; set TMPDIR to a folder that can be written to", path));
+        return Folder(std::move(path), keep);
     }
-    Place(Place&& other) noexcept
-        : folder_(std::exchange(other.folder_, {})), path_(std::move(other.path_)), keep_(other.keep_) {}
-    Place& operator=(Place&&) = delete;
-    ~Place() {
+    Folder(Folder&& other) noexcept : path_(std::exchange(other.path_, {})), keep_(other.keep_) {}
+    Folder& operator=(Folder&&) = delete;
+    ~Folder() {
         std::error_code ignored;
-        if (!keep_ && !folder_.empty()) fs::remove_all(folder_, ignored);
+        if (!keep_ && !path_.empty()) fs::remove_all(path_, ignored);
     }
-    [[nodiscard]] const std::string& path() const { return path_; }
+    [[nodiscard]] std::string file(std::string_view name) const { return fmt::format("{}/{}", path_, name); }
     [[nodiscard]] bool kept() const { return keep_; }
 
 private:
-    Place(std::string folder, std::string path, bool keep)
-        : folder_(std::move(folder)), path_(std::move(path)), keep_(keep) {}
-    std::string folder_;
+    Folder(std::string path, bool keep) : path_(std::move(path)), keep_(keep) {}
     std::string path_;
     bool keep_;
 };
 
+// ---- the gateway -----------------------------------------------------------------------------------------------
+
+/// A file name as a value of the configuration, in which a dollar begins a variable.
+std::string quoted(const std::string& text) {
+    std::string value;
+    for (const char c : text) value += c == '$' ? std::string("$$") : std::string(1, c);
+    return json_text(value);
+}
+
+std::string configuration(const Folder& folder, std::uint16_t port, std::uint16_t api) {
+    return fmt::format(
+        "store: {}\n"
+        "listen: 127.0.0.1:{}\n"
+        "admin: 127.0.0.1:0\n"
+        "upstream: http://127.0.0.1:{}\n"
+        "tenant: {{ header: Authorization }}\n"
+        "log: {{ file: {} }}\n"
+        "routes:\n"
+        "  - name: payments\n"
+        "    match: POST /v1/payments\n"
+        "    release_on: [503]  # this API answers it before it charges\n",
+        quoted("sqlite:" + folder.file("semel.db")), port, api, quoted(folder.file("gateway.log")));
+}
+
+/// The gateway with what it stands on.
+struct Service {
+    std::unique_ptr<gateway::Logger> log;
+    std::unique_ptr<Store> store;
+    std::unique_ptr<gateway::Gateway> gateway;
+};
+
+Result<Service> serve(const Folder& folder, std::uint16_t port, std::uint16_t api) {
+    const std::string file = folder.file("semel.yaml");
+    std::ofstream(file) << configuration(folder, port, api);
+    gateway::ReadConfig read = gateway::read_config(file);
+    if (!read.config) return Failure{Code::unavailable, read.problems.empty() ? file : read.problems.front().message};
+    Service service;
+    auto log = gateway::Logger::open(read.config->log);
+    if (!log) return log.failure();
+    service.log = std::move(*log);
+    const auto url = parse_store_url(read.config->store);
+    if (!url) return url.failure();
+    if (const auto migrated = migrate_store(*url); !migrated) return migrated.failure();
+    auto store = open_store(*url, Purpose::change);
+    if (!store) return store.failure();
+    service.store = std::move(*store);
+    auto gateway = gateway::Gateway::start(std::move(*read.config), *service.store, *service.log);
+    if (!gateway) return gateway.failure();
+    service.gateway = std::move(*gateway);
+    return service;
+}
+
+/// Where the user says; else where one would look for it, if that is free; a script does not care.
+Result<Service> serve_somewhere(const Folder& folder, const std::optional<std::uint16_t>& wanted, bool once,
+                                std::uint16_t api) {
+    if (wanted) return serve(folder, *wanted, api);
+    if (!once)
+        if (auto service = serve(folder, usual_port, api)) return service;
+    return serve(folder, 0, api);
+}
+
+// ---- the run ---------------------------------------------------------------------------------------------------
+
 /// Progress as one line that changes on a terminal, and as a few lines elsewhere.
 class Progress {
 public:
-    Progress(std::size_t steps, bool watched, Paint paint)
-        : steps_(steps),
-          watched_(watched),
-          paint_(paint),
-          every_(watched ? std::max<std::size_t>(1, steps / 200) : std::max<std::size_t>(1, steps / 5)) {}
-    void show(const Tally& tally, std::size_t done) const {
-        if (done % every_ != 0 && done != steps_) return;
-        const std::string line = progress_line(tally, done, paint_);
+    Progress(const Traffic& traffic, const PaymentsApi& api, std::size_t payments, bool watched, const Paint& paint)
+        : traffic_(traffic), api_(api), payments_(payments), watched_(watched), paint_(paint) {}
+
+    void show() {
+        const Tally tally = traffic_.tally();
+        if (!watched_ && tally.done < next_) return;
+        const std::string line = progress_line(tally, payments_, api_.charges(), paint_);
         if (watched_)
             fmt::print("\r\x1b[K{}", line);
         else
             fmt::print("{}\n", line);
         std::fflush(stdout);
+        next_ = tally.done == payments_ ? payments_ + 1
+                                        : std::min(payments_, tally.done + std::max<std::size_t>(1, payments_ / 5));
     }
-    void end() const {
+    void end() {
+        show();
         if (watched_) fmt::print("\n");
     }
 
 private:
-    std::size_t steps_;
+    const Traffic& traffic_;
+    const PaymentsApi& api_;
+    std::size_t payments_;
     bool watched_;
-    Paint paint_;
-    std::size_t every_;
+    const Paint& paint_;
+    std::size_t next_ = 1;  ///< elsewhere: how many payments make the next line
 };
 
-void print_what_next(const Place& place, const Plan& plan) {
-    if (!place.kept()) {
-        fmt::print(
-            "\nTry next:\n"
-            "  semel demo --keep      the same, and the store stays to be looked into\n"
-            "  semel key new --uuid7  a key for your own first request\n"
-            "  semel --help           everything else\n");
-        return;
+/// False: a signal came first.
+bool watch(const Traffic& traffic, Progress& progress, const Ending& ending) {
+    while (!traffic.finished()) {
+        progress.show();
+        if (ending.within(progress_every)) return false;
     }
-    const std::string store = shell_word("sqlite:" + place.path());
-    const Payment& payment = plan.steps.front().payment;
-    fmt::print(
-        "\nThe store was kept. Try next:\n"
-        "  semel ops list --store {0} --correlation {1}\n"
-        "  semel ops show --store {0} {2} {3}\n"
-        "  semel ops show --store {0} --body {2} {3}\n",
-        store, payment.correlation, payments_scope, payment.key.text());
+    progress.end();
+    return true;
 }
 
-int play(World& world, const Plan& plan, const Options& options, bool watched, const Paint& paint) {
-    const Progress progress(plan.steps.size(), watched, paint);
-    const bool paced = watched && !options.once;
-    const auto started = Steady::now();
-    for (std::size_t i = 0; i < plan.steps.size(); ++i) {
-        if (interrupted) {
-            progress.end();
+std::string curl_line(const std::string& url, std::string_view body) {
+    return fmt::format(
+        "  curl -i {}/v1/payments -H 'Authorization: Bearer demo' -H 'Idempotency-Key: my-order-1' "
+        "-H 'Content-Type: application/json' -d '{}'\n",
+        url, body);
+}
+
+void print_what_to_try(const gateway::Gateway& gateway, const Folder& folder, const Paint& paint) {
+    const std::string url = "http://" + gateway.address().text();
+    const auto comment = [&](std::string_view text) { fmt::print("{}\n", paint.dim(fmt::format("  # {}", text))); };
+    fmt::print("\n{}\n", paint.bold(fmt::format("The gateway listens on {}. Try it:", url)));
+    comment("a payment");
+    fmt::print("{}", curl_line(url, R"({"amount":1999,"currency":"EUR"})"));
+    comment("the same again, written differently: the same answer, replayed; nothing is charged");
+    fmt::print("{}", curl_line(url, R"({"currency":"EUR", "amount":1999.0})"));
+    comment("the same key for another payment: 422");
+    fmt::print("{}", curl_line(url, R"({"amount":2999,"currency":"EUR"})"));
+    fmt::print(
+        "\nWith a new key and -H 'X-Demo: …' the API misbehaves: slow (answers late), drop (charges and hangs up),\n"
+        "crash (charges and dies), error (charges and answers 500), busy (answers 503, charges nothing).\n\n");
+    fmt::print("  charges so far   {}/v1/charges\n", url);
+    if (const auto admin = gateway.admin_address()) {
+        fmt::print("  metrics          http://{}/metrics\n", admin->text());
+        fmt::print("  the ledger       http://{}/operations\n", admin->text());
+    }
+    fmt::print("                   semel ops list --store {}\n", shell_word("sqlite:" + folder.file("semel.db")));
+    fmt::print("  configuration    {}\n", folder.file("semel.yaml"));
+    fmt::print("  log              {}\n", folder.file("gateway.log"));
+    fmt::print("\nCtrl-C ends it{}.\n", folder.kept() ? "" : " and removes all of this");
+    std::fflush(stdout);
+}
+
+int run_in(const Folder& folder, const Plan& plan, std::uint64_t seed, const Options& options,
+           const std::optional<std::uint16_t>& port) {
+    const Ending ending;
+    const bool watched = isatty(STDOUT_FILENO) != 0;
+    const Paint paint(watched && std::getenv("NO_COLOR") == nullptr);
+    const auto api = PaymentsApi::start();
+    if (!api) return fail(api.failure());
+    const auto service = serve_somewhere(folder, port, options.once, (*api)->port());
+    if (!service) return fail(service.failure());
+    gateway::Gateway& gateway = *service->gateway;
+    (*api)->slow_for(late_in_traffic);
+    fmt::print("{}\n{}\n\n",
+               paint.bold(fmt::format("{} payments through the gateway, and everything that makes them arrive twice",
+                                      plan.steps.size())),
+               paint.dim(fmt::format("seed {}, store sqlite:{}", seed, folder.file("semel.db"))));
+    {
+        const bool paced = watched && !options.once;
+        const Traffic traffic(plan, **api, gateway.address().port, paced ? watched_traffic : milliseconds{0});
+        Progress progress(traffic, **api, plan.steps.size(), watched, paint);
+        if (!watch(traffic, progress, ending)) {
+            if (watched) fmt::print("\n");
             complain("interrupted");
             return exit_failure;
         }
-        if (auto played = world.play(i); !played) {
-            progress.end();
-            return fail({Code::unavailable, played.failure().message});
+        if (const auto failure = traffic.failure()) return fail({Code::unavailable, failure->message});
+        const Verdict verdict = traffic.judge();
+        fmt::print("\n{}", report(plan, traffic.tally(), verdict, paint));
+        if (!verdict.passed()) {
+            complain(fmt::format("the demo's check failed; `semel demo --seed {}` sends the same again", seed));
+            return exit_failure;
         }
-        progress.show(world.tally(), i + 1);
-        if (paced) std::this_thread::sleep_until(started + watched_run * (i + 1) / plan.steps.size());
     }
-    progress.end();
+    std::fflush(stdout);
+    if (!options.once) {
+        (*api)->slow_for(late_by_hand);
+        print_what_to_try(gateway, folder, paint);
+        ending.wait();
+        if (watched) fmt::print("\n");
+    } else if (folder.kept()) {
+        fmt::print("\nThe store was kept:\n  semel ops list --store {}\n",
+                   shell_word("sqlite:" + folder.file("semel.db")));
+    }
     return exit_ok;
 }
 
@@ -295,45 +294,15 @@ int run(const Options& options) {
         if (!parsed) return fail(parsed.failure());
         seed = *parsed;
     }
-    std::optional<StoreUrl> url;
-    if (options.store) {
-        auto parsed = parse_store_url(*options.store);
+    std::optional<std::uint16_t> port;
+    if (options.listen) {
+        const auto parsed = parse_count("--listen", *options.listen, 1, UINT16_MAX);
         if (!parsed) return fail(parsed.failure());
-        if (parsed->kind != StoreUrl::Kind::sqlite)
-            return fail(refused(fmt::format(
-                "--store {}: the demo is about SQLite; name a new file, as in sqlite:demo.db", parsed->text())));
-        std::error_code ignored;
-        if (fs::exists(parsed->place, ignored))
-            return fail(refused(fmt::format("--store {}: that file exists; the demo wants a new one", parsed->text())));
-        const fs::path folder = fs::path(parsed->place).parent_path();
-        if (!folder.empty() && !fs::is_directory(folder, ignored))
-            return fail(refused(fmt::format("--store {}: there is no folder {}", parsed->text(), folder.string())));
-        url = std::move(*parsed);
+        port = static_cast<std::uint16_t>(*parsed);
     }
-    signal(SIGINT, interrupt);
-    signal(SIGTERM, interrupt);
-    signal(SIGPIPE, SIG_IGN);  // whoever reads us may leave; the database is still to be removed
-    const bool watched = isatty(STDOUT_FILENO) != 0;
-    const Paint paint(watched && std::getenv("NO_COLOR") == nullptr);
-    const auto place = Place::make(url, options.keep);
-    if (!place) return fail(place.failure());
-    const Plan plan = make_plan(*payments, seed);
-    fmt::print("{}\n{}\n\n",
-               paint.bold(fmt::format("{} payments into {} wallets, and everything that makes them arrive twice",
-                                      plan.steps.size(), plan.accounts.size())),
-               paint.dim(fmt::format("seed {}, store sqlite:{}", seed, place->path())));
-    const auto world = World::make(place->path(), plan);
-    if (!world) return fail(world.failure());
-    if (const int code = play(**world, plan, options, watched, paint); code != exit_ok) return code;
-    const auto checks = (*world)->check();
-    if (!checks) return fail(checks.failure());
-    fmt::print("\n{}", report((*world)->tally(), *checks, paint));
-    if (!std::ranges::all_of(*checks, &Wallet::Check::passed)) {
-        complain(fmt::format("the demo's check failed; `semel demo --seed {}` shows it again", seed));
-        return exit_failure;
-    }
-    print_what_next(*place, plan);
-    return exit_ok;
+    const auto folder = Folder::make(options.keep);
+    if (!folder) return fail(folder.failure());
+    return run_in(*folder, make_plan(*payments, seed), seed, options, port);
 }
 
 }  // namespace
@@ -343,25 +312,22 @@ void add_demo(CLI::App& root, Action& chosen) {
     const auto options = std::make_shared<demo::Options>();
     CLI::App* const command = root.add_subcommand("demo", "see duplicates being absorbed, with nothing to install");
     command->footer(
-        "A wallet on SQLite receives payments. Duplicates are injected where they arise: client retry, lost "
-        "acknowledgement,\n"
-        "broker replay, a consumer killed before its commit, a database reply that is lost. At the end the balances "
-        "are\n"
-        "compared with the payments; the exit code is 1 if they differ.");
-    command->add_flag("--once", options->once, "one run at full speed, also where somebody watches");
+        "Starts a small payments API, the gateway before it with a ledger on SQLite, and clients that time out, click "
+        "twice,\n"
+        "retry and reuse keys while the API is slow, loses answers and crashes. Then the API's own count of charges "
+        "is\n"
+        "compared with what the clients were told; the exit code is 1 if they differ. All of it stays up until Ctrl-C, "
+        "with\n"
+        "curl lines to try. Everything listens on loopback and lives in a temporary folder.");
+    command->add_flag("--once", options->once, "end after the traffic, which is sent at full speed");
     command->add_option("--payments", options->payments, "how many, up to 100000")
         ->type_name("N")
         ->capture_default_str();
-    command->add_option("--seed", options->seed, "repeat an earlier run")->type_name("N");
-    command->add_option("--store", options->store, "a new database, which stays: sqlite:PATH")->type_name("URL");
-    command->add_flag("--keep", options->keep, "keep the database, to look into it");
+    command->add_option("--seed", options->seed, "the payments and troubles of an earlier run")->type_name("N");
+    command->add_option("--listen", options->listen, "the gateway's port; default: 8080, or a free one")
+        ->type_name("PORT");
+    command->add_flag("--keep", options->keep, "keep the folder with store, configuration and log");
     when_asked(*command, chosen, [options] { return demo::run(*options); });
-
-    const auto path = std::make_shared<std::string>();
-    CLI::App* const consumer = root.add_subcommand("demo-consumer", "the demo's consumer process");
-    consumer->group("");  // started by the demo, not by users
-    consumer->add_option("path", *path)->required();
-    when_asked(*consumer, chosen, [path] { return demo::consume(*path); });
 }
 
 }  // namespace semel::cli

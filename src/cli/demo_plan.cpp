@@ -11,75 +11,80 @@
 namespace semel::cli::demo {
 namespace {
 
-constexpr std::size_t crashes_max = 10;
-constexpr std::size_t goes_back_max = 8;
+constexpr std::size_t crashes_max = 6;  // each takes the API down for a moment
 
-/// `count` of the steps, chosen at random; at least one, at most all.
-std::vector<std::size_t> choose(Random& random, std::size_t steps, std::size_t count) {
-    std::vector<std::size_t> all(steps);
-    std::iota(all.begin(), all.end(), std::size_t{0});
-    const std::size_t wanted = std::clamp<std::size_t>(count, 1, steps);
-    for (std::size_t i = 0; i < wanted; ++i) std::swap(all[i], all[i + random.below(steps - i)]);
-    all.resize(wanted);
-    return all;
+/// How many of so many payments have it; at least one.
+std::size_t share(Trouble trouble, std::size_t payments) {
+    std::size_t wanted = 0;
+    switch (trouble) {
+        case Trouble::none: return 0;
+        case Trouble::client_timeout:
+        case Trouble::double_click:
+        case Trouble::proxy_retry: wanted = payments / 8; break;
+        case Trouble::late_retry:
+        case Trouble::other_spelling:
+        case Trouble::key_reuse:
+        case Trouble::server_error:
+        case Trouble::server_busy: wanted = payments / 20; break;
+        case Trouble::answer_lost: wanted = payments / 60; break;
+        case Trouble::server_crash: wanted = std::min(crashes_max, payments / 100); break;
+    }
+    return std::max<std::size_t>(wanted, 1);
 }
 
 }  // namespace
 
-std::string_view name(Duplicate duplicate) {
-    switch (duplicate) {
-        case Duplicate::client_retry: return "client retry";
-        case Duplicate::lost_acknowledgement: return "lost acknowledgement";
-        case Duplicate::broker_replay: return "broker replay";
-        case Duplicate::consumer_crash: return "consumer crash before commit";
-        case Duplicate::database_reply_lost: return "database reply lost";
+std::string_view name(Trouble trouble) {
+    switch (trouble) {
+        case Trouble::none: return "nothing";
+        case Trouble::client_timeout: return "client timeout";
+        case Trouble::double_click: return "double click";
+        case Trouble::proxy_retry: return "proxy retry";
+        case Trouble::late_retry: return "late retry";
+        case Trouble::other_spelling: return "key spelt otherwise";
+        case Trouble::key_reuse: return "key of another payment";
+        case Trouble::server_error: return "API error";
+        case Trouble::server_busy: return "API busy";
+        case Trouble::answer_lost: return "API answer lost";
+        case Trouble::server_crash: return "API crash";
     }
     return "?";
 }
 
-std::string_view absorbed_by(Duplicate duplicate) {
-    switch (duplicate) {
-        case Duplicate::client_retry: return "the first answer, replayed";
-        case Duplicate::lost_acknowledgement: return "once, in its transaction";
-        case Duplicate::broker_replay: return "once, in its transaction";
-        case Duplicate::consumer_crash: return "rollback of claim and effect";
-        case Duplicate::database_reply_lost: return "the same ids, sent again";
+std::string_view told(Trouble trouble) {
+    switch (trouble) {
+        case Trouble::none: return "the answer";
+        case Trouble::client_timeout: return "409 while it runs, then the first answer";
+        case Trouble::double_click: return "409 while it runs, then the first answer";
+        case Trouble::proxy_retry: return "the first answer";
+        case Trouble::late_retry: return "the first answer";
+        case Trouble::other_spelling: return "the first answer";
+        case Trouble::key_reuse: return "422, nothing charged";
+        case Trouble::server_error: return "the first answer: it may have charged";
+        case Trouble::server_busy: return "503, then a first answer: it was free to run";
+        case Trouble::answer_lost: return "outcome unknown, never charged again";
+        case Trouble::server_crash: return "outcome unknown, never charged again";
     }
     return "?";
 }
 
-std::string Payment::json() const {
-    return fmt::format(R"({{"account":"{}","amount":"{}.{:02}","order":"{}"}})", account, cents / 100, cents % 100,
-                       correlation);
-}
+std::string Step::json() const { return fmt::format(R"({{"amount":{},"currency":"EUR"}})", cents); }
 
 Plan make_plan(std::uint64_t payments, std::uint64_t seed) {
     SeededRandom random(seed);
-    Plan plan;
-    plan.accounts = {"alice", "bob", "carol", "dan", "erin"};
     // Keys that the seed fixes; a real client mints them at random, before its first try.
     const Operation client{Scope::make("demo", "client").value(), Key::parse(fmt::format("seed {}", seed)).value()};
-    for (std::uint64_t i = 0; i < payments; ++i) {
-        const std::string order = fmt::format("order-{:04}", i + 1);
-        plan.steps.push_back({Payment{.key = derive(client, order),
-                                      .account = plan.accounts[random.below(plan.accounts.size())],
-                                      .cents = static_cast<std::int64_t>(100 + random.below(99'900)),
-                                      .correlation = order}});
-    }
-    auto& steps = plan.steps;
-    const std::size_t n = steps.size();
-    for (const std::size_t i : choose(random, n, n / 5)) {
-        steps[i].client_retries = true;
-        steps[i].retry_overtakes = random.below(2) == 0;
-    }
-    for (const std::size_t i : choose(random, n, n / 8)) steps[i].acknowledgement_lost = true;
-    for (const std::size_t i : choose(random, n, n / 12)) steps[i].consumer_reply_lost = true;
-    for (const std::size_t i : choose(random, n, n / 20)) steps[i].claim_reply_lost = true;
-    for (const std::size_t i : choose(random, n, n / 20)) steps[i].settle_reply_lost = true;
-    for (const std::size_t i : choose(random, n, std::clamp<std::size_t>(n / 40, 3, crashes_max)))
-        steps[i].consumer_crashes = true;
-    for (const std::size_t i : choose(random, n, 4))
-        steps[i].broker_goes_back = std::min(i + 1, 1 + random.below(goes_back_max));
+    Plan plan;
+    for (std::uint64_t i = 0; i < payments; ++i)
+        plan.steps.push_back({.key = derive(client, fmt::format("order {}", i + 1)),
+                              .cents = static_cast<std::int64_t>(100 + random.below(99'900))});
+    std::vector<std::size_t> order(plan.steps.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    for (std::size_t i = 0; i + 1 < order.size(); ++i) std::swap(order[i], order[i + random.below(order.size() - i)]);
+    auto next = order.begin();
+    for (const Trouble trouble : all_troubles)
+        for (std::size_t left = share(trouble, plan.steps.size()); left > 0 && next != order.end(); --left)
+            plan.steps[*next++].trouble = trouble;
     return plan;
 }
 

@@ -1,4 +1,4 @@
-// What the demo will do: payments, and where each of them is made to arrive twice. The same seed gives the same plan.
+// What the demo will do: payments, and what happens to each on its way. The same seed gives the same plan.
 #pragma once
 
 #include <array>
@@ -11,50 +11,43 @@
 
 namespace semel::cli::demo {
 
-/// The five places where duplicates arise.
-enum class Duplicate {
-    client_retry,          ///< the client did not hear the answer and sends the request again
-    lost_acknowledgement,  ///< the consumer committed, the broker did not hear of it
-    broker_replay,         ///< the broker goes back to an earlier place in its log
-    consumer_crash,        ///< killed between the effect and its commit
-    database_reply_lost,   ///< committed, but whoever asked did not hear of it and asks again
+/// Why a payment arrives more than once.
+enum class Trouble : std::uint8_t {
+    none,
+    client_timeout,  ///< the client hangs up before the answer, and tries again
+    double_click,    ///< several times at once
+    proxy_retry,     ///< the same again on another connection
+    late_retry,      ///< the same again when everything else is over
+    other_spelling,  ///< the same again, its key in quotes
+    key_reuse,       ///< the key again with another amount
+    server_error,    ///< the API charges and answers 500
+    server_busy,     ///< the API answers 503 and has charged nothing
+    answer_lost,     ///< the API charges and hangs up
+    server_crash,    ///< the API charges and dies, and all others that it serves with it
 };
-inline constexpr std::array all_duplicates{Duplicate::client_retry, Duplicate::lost_acknowledgement,
-                                           Duplicate::broker_replay, Duplicate::consumer_crash,
-                                           Duplicate::database_reply_lost};
-std::string_view name(Duplicate duplicate);
-/// What makes it harmless.
-std::string_view absorbed_by(Duplicate duplicate);
+inline constexpr std::array all_troubles{
+    Trouble::client_timeout, Trouble::double_click, Trouble::proxy_retry, Trouble::late_retry,  Trouble::other_spelling,
+    Trouble::key_reuse,      Trouble::server_error, Trouble::server_busy, Trouble::answer_lost, Trouble::server_crash};
+std::string_view name(Trouble trouble);
+/// What its clients are told.
+std::string_view told(Trouble trouble);
 
-struct Payment {
+struct Step {
     Key key;
-    std::string account;
     std::int64_t cents = 0;
-    std::string correlation;
+    Trouble trouble = Trouble::none;
 
-    /// The request's body and the message's data.
+    /// The request's body.
     [[nodiscard]] std::string json() const;
 };
 
-struct Step {
-    Payment payment;
-    bool client_retries = false;
-    bool retry_overtakes = false;   ///< the retry is sent while the first request is still under way
-    bool claim_reply_lost = false;  ///< of the ledger's commits
-    bool settle_reply_lost = false;
-    bool consumer_crashes = false;
-    bool consumer_reply_lost = false;
-    bool acknowledgement_lost = false;
-    std::size_t broker_goes_back = 0;  ///< afterwards the broker delivers this many messages again
-};
-
 struct Plan {
-    std::vector<std::string> accounts;
     std::vector<Step> steps;
 };
 
 inline constexpr std::uint64_t payments_max = 100'000;
 
+/// Every trouble is there at least once if there are as many payments as troubles, which are dealt from the first on.
 Plan make_plan(std::uint64_t payments, std::uint64_t seed);
 
 }  // namespace semel::cli::demo

@@ -1,33 +1,12 @@
-// What the demo shows: progress while it runs, then the figures and the verdict.
+// What the demo shows: progress while the traffic runs, then the figures and the verdict.
 #pragma once
 
-#include <array>
-#include <cstdint>
 #include <string>
-#include <vector>
+#include <string_view>
 
-#include "cli/demo_plan.hpp"
-#include "cli/demo_wallet.hpp"
+#include "cli/demo_traffic.hpp"
 
 namespace semel::cli::demo {
-
-struct Tally {
-    std::uint64_t payments = 0;
-    std::uint64_t requests = 0;    ///< from clients, retries included
-    std::uint64_t deliveries = 0;  ///< to the consumer, redeliveries included
-    std::uint64_t applied = 0;     ///< credits in the wallets' audit
-    std::uint64_t charges = 0;     ///< by the provider
-    std::array<std::uint64_t, all_duplicates.size()> injected{};
-    std::array<std::uint64_t, all_duplicates.size()> absorbed{};
-
-    /// Counts a duplicate, and whether it made no difference.
-    void count(Duplicate duplicate, bool was_absorbed) {
-        ++injected[static_cast<std::size_t>(duplicate)];
-        if (was_absorbed) ++absorbed[static_cast<std::size_t>(duplicate)];
-    }
-    [[nodiscard]] std::uint64_t injected_in_all() const;
-    [[nodiscard]] std::uint64_t absorbed_in_all() const;
-};
 
 /// Colours for a terminal, or none.
 class Paint {
@@ -43,9 +22,9 @@ private:
     bool on_;
 };
 
-/// One line: how far it is, and what was absorbed so far.
-std::string progress_line(const Tally& tally, std::size_t done, const Paint& paint);
+/// One line: how far it is, and what was told so far.
+std::string progress_line(const Tally& tally, std::size_t payments, std::uint64_t charges, const Paint& paint);
 
-std::string report(const Tally& tally, const std::vector<Wallet::Check>& checks, const Paint& paint);
+std::string report(const Plan& plan, const Tally& tally, const Verdict& verdict, const Paint& paint);
 
 }  // namespace semel::cli::demo

@@ -5,11 +5,11 @@
 #include <memory>
 
 #include "base/duration.hpp"
+#include "base/json.hpp"
 #include "base/quote.hpp"
 #include "cli/arguments.hpp"
 #include "cli/command.hpp"
 #include "cli/exit_code.hpp"
-#include "base/json.hpp"
 #include "ledger/key_header.hpp"
 #include "semel/keys.hpp"
 

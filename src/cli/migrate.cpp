@@ -3,9 +3,9 @@
 
 #include <memory>
 
+#include "base/json.hpp"
 #include "cli/command.hpp"
 #include "cli/exit_code.hpp"
-#include "base/json.hpp"
 
 namespace semel::cli {
 namespace {

@@ -4,10 +4,10 @@
 #include <limits>
 #include <memory>
 
+#include "base/json.hpp"
 #include "cli/arguments.hpp"
 #include "cli/command.hpp"
 #include "cli/exit_code.hpp"
-#include "base/json.hpp"
 
 namespace semel::cli {
 namespace {

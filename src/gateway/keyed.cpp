@@ -322,13 +322,13 @@ Task<bool> KeyedRequest::answer_with_stored(const StoredResponse& stored, bool r
     for (const http::Field& field : stored.fields) writer.field(field.name, field.value);
     if (replayed) writer.field("Idempotent-Replayed", "true");
     writer.field("Semel-Key-Expires", expires_text(settled_at));
-    const bool bodiless = stored.status == 204 || stored.status == 304;
+    const bool head_only = session_.head().method == http::Method::head;
+    const bool bodiless = head_only || stored.status == 204 || stored.status == 304;
     if (writer.end(bodiless ? Framing::none() : Framing::of_length(stored.body.size()), session_.persistence()) !=
         http::Fault::none) {
         Failure failure{Code::corrupt, "the stored response can not be written"};
         co_return co_await store_failed(std::move(failure));
     }
-    const bool head_only = session_.head().method == http::Method::head;
     co_await session_.write(out, head_only ? std::string_view() : stored.body);
     co_return session_.goes_on();
 }
@@ -549,9 +549,13 @@ Task<bool> KeyedRequest::release(Exchange& exchange, Ended ended) {
             {.detail = "the upstream can not be reached, and an earlier try may have been executed",
              .key = operation_->key.text(),
              .retryable = repeatable()});
-    // Without the ledger's word the next try may meet the old lease, and then be told so.
-    co_return co_await session_.answer(Problem::upstream_unreachable,
-                                       {.key = operation_->key.text(), .retry_after = milliseconds{1000}});
+    // Without the ledger's word the next try may meet the old lease, and then be told so. An event of a webhook is released
+    // though it was sent: its handler can take it twice.
+    const Problem problem = ended == Ended::not_sent    ? Problem::upstream_unreachable
+                            : ended == Ended::timed_out ? Problem::upstream_timeout
+                                                        : Problem::upstream_failed;
+    co_return co_await session_.answer(
+        problem, {.key = operation_->key.text(), .retry_after = milliseconds{1000}, .retryable = true});
 }
 
 Task<bool> KeyedRequest::abandon(Exchange& exchange, Ended ended) {
@@ -632,7 +636,9 @@ Task<bool> KeyedRequest::relay_large(Exchange& exchange) {
     if (framing.kind == Framing::Kind::until_close) session_.must_close_ = true;
     std::string out;
     http::HeadWriter writer(out);
-    writer.status_line(head.status, head.reason).forward(head.fields, head.connection);
+    writer.status_line(head.status, head.reason).forward(head.fields, head.connection, [](const http::Field& field) {
+        return !http::variable_starts_with(field.name, "Semel-");
+    });
     const bool written = writer.end(framing, session_.persistence()) == http::Fault::none;
     if (!written) session_.cut();
     if (!body_.empty()) {

@@ -322,6 +322,13 @@ void check_policy(const Mapping& in, const Route& route) {
             in.refuse("release_on", "one of them is in conclusive, too; a status means not executed, or executed");
 }
 
+/// A crash in the middle of an event is no other than a failure the provider hears of: its retry is the recovery.
+void repeat_events(const Mapping& in, Route& route) {
+    if (!route.webhook || in.has("on_unknown")) return;
+    route.policy.on_unknown = OnUnknown::retry;
+    route.policy.dedup_window = span_max;
+}
+
 void check_others(const Mapping& in, const Route& route, const Config& others) {
     if (route.policy.on_unknown == OnUnknown::joined && others.store.starts_with("sqlite:"))
         in.refuse("on_unknown",
@@ -376,6 +383,7 @@ Route read_route(const Mapping& in, const Config& others) {
     check_webhook(in, route);
     check_spans(in, route);
     check_policy(in, route);
+    repeat_events(in, route);
     check_others(in, route, others);
     return route;
 }

@@ -1,5 +1,7 @@
 #include "http/problem.hpp"
 
+#include "base/json.hpp"
+
 #include <gtest/gtest.h>
 
 #include <set>

@@ -116,8 +116,8 @@ class Reader:
         elif method:
             try:
                 while True:
-                    self.fill(True)
                     self.take(message, len(self.left))
+                    self.fill(True)
             except Cut:
                 return
 

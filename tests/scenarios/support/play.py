@@ -201,6 +201,15 @@ class Play:
         call = self.calls[name] = Call(client, self.line)
         client.send(call, method, data, rest)
 
+    def request_until(self, _block, status, problem=None):
+        """The same request, until it is answered so: for what only time brings about."""
+        def answered():
+            self.request([], again=True)
+            response = self.ended(None)
+            return response.complete and response.status == int(status) and encode(problem or "") in response.body
+
+        self.until(answered, lambda: f"expected {status} in the end, got {self.calls[''].response.line}")
+
     def client(self, connection, admin):
         if connection and connection in self.clients:
             return self.clients[connection]
@@ -344,7 +353,10 @@ class Play:
         data = encode("\r\n".join(self.names.expand(line) for line in block).replace(r"\r", "\r").replace(r"\n", "\n"))
         self.upstream.script[-1].pieces.append(Piece(data, after or "", end or "keep"))
 
-    def upstream_ends(self, _block, how, after=None):
+    def upstream_ends(self, _block, how, after=None, always=None):
+        if always:
+            self.upstream.usual = Answer([Piece(None, "", "close" if how == "closes" else "reset")])
+            return
         self.script(Piece(None, "never" if how == "never answers" else after or "",
                           {"closes": "close", "resets": "reset", "never answers": "keep"}[how]))
 
@@ -473,6 +485,7 @@ STATEMENTS = [
     (r"start", Play.start),
     (r"request(?P<raw> raw)?(?P<again> again)?" + NAMED.replace("[a-z]", "(?!on |to )[a-z]", 1) +
      r"(?P<admin> to admin)?(?: on (?P<connection>\w+))?", Play.request),
+    (r"request again until (?P<status>\d{3})(?: (?P<problem>[a-z-]+))?", Play.request_until),
     (r"response" + NAMED, Play.response),
     (r"response" + NAMED + r" so far", Play.response_so_far),
     (r"no response" + NAMED, Play.no_response),
@@ -484,7 +497,7 @@ STATEMENTS = [
     (r"closed (?P<connection>\w+)", Play.closed),
     (r"upstream answers(?: (?P<status>\d{3}(?: [A-Z][\w ]*?)?)| (?P<raw>raw))?" + AFTER + END, Play.answers),
     (r"upstream goes on" + AFTER + END, Play.goes_on),
-    (r"upstream (?P<how>closes|resets|never answers)" + AFTER, Play.upstream_ends),
+    (r"upstream (?P<how>closes|resets|never answers)(?P<always> from now on)?" + AFTER, Play.upstream_ends),
     (r"upstream (?P<how>stops|starts)", Play.upstream_runs),
     (r"upstream settles" + AFTER, Play.settles),
     (r"upstream sql fails with (?P<state>\w+)", Play.sql_failed),

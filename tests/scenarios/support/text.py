@@ -97,6 +97,8 @@ class Names:
 
     def matches(self, pattern, actual):
         """Whether the text is as the pattern says: `*` is anything, a name that has no value yet gets one."""
+        if "*" not in pattern and all(self.value(found, "") is not None for found in EXPRESSION.findall(pattern)):
+            return self.expand(pattern) == actual
         parts = []
         new = []
         at = 0
