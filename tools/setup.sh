@@ -14,6 +14,7 @@ packages_of() {
             if ! { have node && have npm; }; then echo nodejs npm; fi
             ;;
         lint) echo git clang-format clang-tidy shellcheck python3 ;;
+        fuzz) echo clang-14 libclang-rt-14-dev ;;
     esac
 }
 

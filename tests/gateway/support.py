@@ -222,12 +222,13 @@ def together(calls):
 @dataclass
 class Answer:
     """What the upstream does with a request. `how`: whole, half (of the body), close (nothing), hang (until it is closed),
-    raw (`body` is all of it), raw_close (and then the end)."""
+    drip (a byte of the body every `drip` seconds), raw (`body` is all of it), raw_close (and then the end)."""
     status: int = 201
     fields: list = field(default_factory=lambda: [("Content-Type", "application/json")])
     body: bytes = None
     delay: float = 0.0
     how: str = "whole"
+    drip: float = 0.1
 
 
 class Loop:
@@ -356,6 +357,13 @@ class Upstream:
             head += f"{name}: {value}\r\n"
         if request.method == "HEAD":
             body = b""
+        if answer.how == "drip":
+            writer.write(head.encode("latin-1") + b"\r\n")
+            for at in range(len(body)):
+                writer.write(body[at:at + 1])
+                await writer.drain()
+                await asyncio.sleep(answer.drip)
+            return True
         writer.write(head.encode("latin-1") + b"\r\n" + (body[:len(body) // 2] if answer.how == "half" else body))
         await writer.drain()
         return answer.how != "half"
