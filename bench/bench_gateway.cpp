@@ -1,4 +1,5 @@
-// bench_gateway: what the gateway costs beside nginx as the same proxy: same upstream, same load, same run.
+// bench_gateway: what the gateway costs beside nginx as the same proxy, or beside the libraries that services use instead:
+// same load, same run.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -8,6 +9,7 @@
 #include <thread>
 
 #include "gateway/load.hpp"
+#include "gateway/peers.hpp"
 #include "gateway/servers.hpp"
 #include "support/report.hpp"
 #include "support/rounds.hpp"
@@ -110,6 +112,46 @@ void measure_latency(const Settings& settings, World& world, Report& report) {
     Report::show("first requests with a key, both durable", table);
 }
 
+/// The libraries run inside the service, so the service is in their figures: without a key it is all that is measured.
+void measure_peers(const Settings& settings, World& world, Report& report) {
+    const TemporaryFolder folder;
+    const Server redis = start_redis(folder);
+    const Server node = start_node_peer(redis);
+    const Server python = start_python_peer(redis);
+    Rounds rounds;
+    const auto add = [&](const std::string& name, const Server& server, Keys keys = Keys::fresh) {
+        return &rounds.add(name, [load = load_of(settings, server, "/v1/payments", keys)] { return run_http(load); });
+    };
+    std::vector<Contender*> semel;
+    if (world.postgres) semel.push_back(add("semel, postgres", *world.postgres));
+    semel.push_back(add("semel, sqlite", world.sqlite));
+    const std::vector<Contender*> peers{add("node-idempotency, Fastify", node),
+                                        add("asgi-idempotency-header, FastAPI", python)};
+    const std::vector<Contender*> plain{add("the Fastify service without a key", node, Keys::none),
+                                        add("the FastAPI service without a key", python, Keys::none)};
+    rounds.run(settings.rounds);
+    std::vector<std::string> head{"", "requests/s", "CPU µs", "p50 µs", "p99 µs"};
+    for (const Contender* mine : semel) head.push_back(fmt::format("{} is ×", mine->name));
+    Table table(head);
+    for (const auto& group : {semel, peers, plain})
+        for (const Contender* each : group) {
+            std::vector<std::string> row{each->name, fmt::format("{:.0f}", median(each->figures.per_second)),
+                                         fmt::format("{:.0f}", median(each->figures.cpu_micros_each)),
+                                         fmt::format("{:.0f}", median(each->figures.p50)),
+                                         fmt::format("{:.0f}", median(each->figures.p99))};
+            for (const Contender* mine : semel) row.push_back(fmt::format("{:.2f}", ratio(*mine, *each)));
+            table.add(row);
+            report.figure(each->name + "/per_second", median(each->figures.per_second));
+        }
+    Report::show(fmt::format("first requests with a key, {} connections, median of {} rounds of {} s; the libraries on "
+                             "Redis, every write synced; CPU without the database's",
+                             settings.connections, settings.rounds, settings.seconds),
+                 table);
+    for (const Contender* mine : semel)
+        for (const Contender* peer : peers)
+            report.at_least(fmt::format("{}: × {}", mine->name, peer->name), ratio(*mine, *peer), 5);
+}
+
 void measure_memory(World& world, Report& report) {
     constexpr std::size_t count = 2000;
     const std::uint64_t before = world.sqlite.child->resident_bytes();
@@ -128,6 +170,7 @@ int main(int argc, char** argv) {
     Settings settings;
     bool check = false;
     bool latency = true;
+    bool peers = false;
     std::string json;
     CLI::App app(
         "What the gateway costs, beside nginx as the same proxy. PostgreSQL is the one in SEMEL_TEST_POSTGRES.");
@@ -141,6 +184,7 @@ int main(int argc, char** argv) {
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
     app.add_flag("!--no-latency", latency, "throughput only");
+    app.add_flag("--peers", peers, "beside libraries for Node and Python on Redis, instead of nginx");
     app.add_flag("--check", check, "exit with 1 if a target is missed");
     app.add_option("--json", json, "write the figures to this file, too");
     CLI11_PARSE(app, argc, argv);
@@ -148,7 +192,7 @@ int main(int argc, char** argv) {
 
     World world;
     world.upstream = start_upstream(world.upstream_folder);
-    world.nginx = start_nginx_proxy(world.proxy_folder, world.upstream.port);
+    if (!peers) world.nginx = start_nginx_proxy(world.proxy_folder, world.upstream.port);
     world.sqlite =
         start_gateway(world.folder, "sqlite", "sqlite:" + world.folder.file("semel.db"), world.upstream.port);
     if (!settings.postgres.empty()) {
@@ -157,9 +201,13 @@ int main(int argc, char** argv) {
         world.postgres = start_gateway(world.folder, "postgres", settings.postgres, world.upstream.port);
     }
     Report report;
-    measure_throughput(settings, world, report);
-    if (latency) measure_latency(settings, world, report);
-    measure_memory(world, report);
+    if (peers) {
+        measure_peers(settings, world, report);
+    } else {
+        measure_throughput(settings, world, report);
+        if (latency) measure_latency(settings, world, report);
+        measure_memory(world, report);
+    }
     report.show_targets();
     if (!json.empty() && !report.write_json(json)) {
         fmt::print(stderr, "bench: {}: cannot be written (--json)\n", json);

@@ -11,11 +11,19 @@ packages_of() {
             echo libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev sqlite3 \
                 postgresql-15 postgresql-client-15 pgbouncer nginx-light openssl python3 python3-psycopg \
                 python3-jsonschema python3-yaml
-            if ! { have node && have npm; }; then echo nodejs npm; fi
+            node_packages
             ;;
         lint) echo git clang-format clang-tidy shellcheck python3 ;;
         fuzz) echo clang-14 libclang-rt-14-dev ;;
+        bench)
+            echo nginx-light redis-server python3-venv
+            node_packages
+            ;;
     esac
+}
+
+node_packages() {
+    if ! { have node && have npm; }; then echo nodejs npm; fi
 }
 
 node_example=examples/in-your-transaction/node
@@ -27,7 +35,7 @@ setup_for() {
     # shellcheck disable=SC2086  # one word per package
     install_packages $wanted
     for group; do
-        if [[ $group == test ]]; then install_node_modules; fi
+        if [[ $group == test ]]; then install_node_modules "$node_example"; fi
     done
 }
 
@@ -61,13 +69,27 @@ install_packages() {
     }
 }
 
+# install_node_modules FOLDER: what its package-lock.json names
 install_node_modules() {
-    local lock=$node_example/package-lock.json installed=$node_example/node_modules/.package-lock.json
+    local lock=$1/package-lock.json installed=$1/node_modules/.package-lock.json
     if [[ ! -f $lock || (-f $installed && ! $lock -nt $installed) ]]; then return 0; fi
-    say "installing the npm packages of $node_example"
-    (cd "$node_example" && npm ci --no-audit --no-fund --ignore-scripts --loglevel=error) || {
-        say "npm ci failed in $node_example"
+    say "installing the npm packages of $1"
+    (cd "$1" && npm ci --no-audit --no-fund --ignore-scripts --loglevel=error) || {
+        say "npm ci failed in $1"
         exit 1
     }
     touch "$installed"
+}
+
+# The libraries of `bench gateway --peers`, from npm and PyPI.
+install_peers() {
+    install_node_modules bench/peers/node
+    local wanted=bench/peers/python/requirements.txt venv=build/peers/python
+    if [[ -f $venv/.installed && ! $wanted -nt $venv/.installed ]]; then return 0; fi
+    say "installing the Python packages of $wanted"
+    if ! { /usr/bin/python3 -m venv --clear "$venv" && "$venv/bin/pip" install --quiet --requirement "$wanted"; }; then
+        say "pip install failed for $wanted"
+        exit 1
+    fi
+    touch "$venv/.installed"
 }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -29,7 +30,7 @@ sockaddr_in loopback(std::uint16_t port) {
 }
 
 void wait_for(std::uint16_t port, const Child& child, const std::string& what) {
-    for (int i = 0; i < 500; ++i) {
+    for (int i = 0; i < 3000; ++i) {
         const int handle = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         const sockaddr_in address = loopback(port);
         const bool there = ::connect(handle, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
@@ -55,6 +56,7 @@ pid_t spawn(std::vector<std::string> command) {
     const pid_t pid = ::fork();
     if (pid < 0) give_up("fork failed");
     if (pid == 0) {
+        ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // also when the benchmark gives up
         ::execvp(arguments[0], arguments.data());
         ::_exit(127);
     }
@@ -132,22 +134,26 @@ std::uint64_t Child::resident_bytes() const {
     return resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
+Server start_server(const std::string& what, std::uint16_t port, std::vector<std::string> command) {
+    Server server{.port = port, .child = std::make_unique<Child>(std::move(command))};
+    wait_for(port, *server.child, what);
+    return server;
+}
+
 Server start_upstream(const TemporaryFolder& folder) {
-    Server server{.port = free_port()};
+    const std::uint16_t port = free_port();
     const std::string config = nginx_config(
         folder, 1,
         fmt::format(
             "  server {{ listen 127.0.0.1:{}; location / {{ default_type application/json; return 201 "
             "'{{\"id\":\"ch_1234567890\",\"amount\":1999,\"currency\":\"eur\",\"status\":\"succeeded\"}}'; }} }}\n",
-            server.port));
-    server.child = std::make_unique<Child>(
-        std::vector<std::string>{"nginx", "-c", write_file(folder, "upstream.conf", config), "-p", folder.file("")});
-    wait_for(server.port, *server.child, "nginx as the upstream");
-    return server;
+            port));
+    return start_server("nginx as the upstream", port,
+                        {"nginx", "-c", write_file(folder, "upstream.conf", config), "-p", folder.file("")});
 }
 
 Server start_nginx_proxy(const TemporaryFolder& folder, std::uint16_t upstream) {
-    Server server{.port = free_port()};
+    const std::uint16_t port = free_port();
     const std::string config = nginx_config(
         folder, 2,
         fmt::format(
@@ -155,26 +161,22 @@ Server start_nginx_proxy(const TemporaryFolder& folder, std::uint16_t upstream) 
             "  server {{ listen 127.0.0.1:{} reuseport; location / {{ proxy_pass http://up; proxy_http_version 1.1; "
             "proxy_set_header Connection \"\"; proxy_set_header Host $http_host; "
             "proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for; }} }}\n",
-            upstream, server.port));
-    server.child = std::make_unique<Child>(
-        std::vector<std::string>{"nginx", "-c", write_file(folder, "proxy.conf", config), "-p", folder.file("")});
-    wait_for(server.port, *server.child, "nginx as the proxy");
-    return server;
+            upstream, port));
+    return start_server("nginx as the proxy", port,
+                        {"nginx", "-c", write_file(folder, "proxy.conf", config), "-p", folder.file("")});
 }
 
 Server start_gateway(const TemporaryFolder& folder, const std::string& name, const std::string& store,
                      std::uint16_t upstream) {
-    Server server{.port = free_port()};
+    const std::uint16_t port = free_port();
     const std::string config = write_file(
         folder, name + ".yaml",
         fmt::format(
             "store: {}\nlisten: 127.0.0.1:{}\nupstream: {{ servers: [http://127.0.0.1:{}], idle_connections_max: 128 "
             "}}\ntenant: {{ header: Authorization }}\nlog: {{ level: error }}\n"
             "routes:\n  - {{ name: payments, match: POST /v1/payments }}\n",
-            store, server.port, upstream));
-    server.child = std::make_unique<Child>(std::vector<std::string>{semel_program(), "gateway", "--config", config});
-    wait_for(server.port, *server.child, "semel gateway");
-    return server;
+            store, port, upstream));
+    return start_server("semel gateway", port, {semel_program(), "gateway", "--config", config});
 }
 
 void run_command(std::vector<std::string> command) {

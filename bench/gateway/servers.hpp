@@ -34,6 +34,8 @@ struct Server {
     std::unique_ptr<Child> child{};
 };
 
+/// Runs a command and waits until something listens on the port.
+Server start_server(const std::string& what, std::uint16_t port, std::vector<std::string> command);
 /// Answers every POST with 201 and a small JSON document.
 Server start_upstream(const TemporaryFolder& folder);
 /// nginx as a plain proxy with kept connections on both sides and no log.
