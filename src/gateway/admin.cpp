@@ -122,7 +122,8 @@ public:
     }
 
     Status start() {
-        if (!admin_.address.loopback() && admin_.token.empty() && (!admin_.tls || admin_.tls->client_ca.empty()))
+        if (!admin_.address.loopback() && admin_.token.empty() &&
+            (!admin_.tls || admin_.tls->client_ca.empty() || !admin_.tls->client_certificate_required))
             return Failure{Code::invalid,
                            fmt::format("admin {}: off loopback it needs admin.token or admin.tls.client_ca",
                                        admin_.address.text())};

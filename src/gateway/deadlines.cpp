@@ -31,7 +31,7 @@ void Deadlines::look() {
         Deadline& each = all_.front();
         all_.splice(all_.end(), all_, all_.begin());
         if (each.at_ > now) continue;
-        each.at_ = SteadyTime::max();
+        each.at_ = now + tick;  // again, until somebody takes notice: there may be nothing to cancel just now
         each.expired_ = true;
         each.expire_();
     }

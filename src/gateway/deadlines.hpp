@@ -19,7 +19,8 @@ using SteadyTimer =
 
 class Deadlines;
 
-/// One limit on time. Armed, it calls `expire` once unless it is disarmed or armed anew before. Used on its thread only.
+/// One limit on time. Armed, it calls `expire`, and again every tick, until it is disarmed or armed anew. Used on its thread
+/// only.
 class Deadline : public boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
 public:
     Deadline(Deadlines& all, std::move_only_function<void()> expire);

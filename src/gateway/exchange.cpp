@@ -15,16 +15,21 @@ Ended Exchange::fail(std::string_view doing, const Error& error) {
     return late ? Ended::timed_out : Ended::failed;
 }
 
-Task<Ended> Exchange::send(std::string_view head, std::string_view body) {
+Task<Ended> Exchange::connect() {
     UpstreamPool::Got got = co_await pool_->acquire();
     if (!got.connection) {
         why_ = std::move(got.why);
         co_return Ended::not_sent;
     }
     connection_ = std::move(got.connection);
+    co_return Ended::well;
+}
+
+Task<Ended> Exchange::send(std::string_view head, std::string_view body) {
     connection_->deadline.arm(pool_->config().response_timeout);
     const auto [error, sent] = co_await connection_->stream.write(head, body);
     if (!error) co_return Ended::well;
+    cut_ = true;
     const Ended ended = fail("send to", error);
     // Nothing left this machine.
     if (sent == 0 && connection_->stream.tls() == nullptr) co_return Ended::not_sent;
@@ -34,7 +39,9 @@ Task<Ended> Exchange::send(std::string_view head, std::string_view body) {
 Task<Ended> Exchange::send_more(std::string_view bytes) {
     connection_->deadline.arm(pool_->config().response_timeout);
     const auto [error, sent] = co_await connection_->stream.write(bytes);
-    co_return error ? fail("send to", error) : Ended::well;
+    if (!error) co_return Ended::well;
+    cut_ = true;
+    co_return fail("send to", error);
 }
 
 Task<Ended> Exchange::fill() {
@@ -42,7 +49,7 @@ Task<Ended> Exchange::fill() {
     std::string& buffer = connection_->buffer;
     const auto [error, got] = co_await connection_->stream.read_some(asio::buffer(buffer.data(), buffer.size()));
     closed_ = error == asio::error::eof;
-    if (error) co_return fail("answer of", error);
+    if (error || (whole_limit_ && connection_->deadline.expired())) co_return fail("answer of", error);
     answering_ = true;
     left_ = std::string_view(buffer.data(), got);
     co_return Ended::well;
@@ -103,7 +110,9 @@ Task<Ended> Exchange::read_body(std::string& into, std::size_t bytes_max) {
 }
 
 void Exchange::finish() {
-    if (complete() && left_.empty() && reader_.head().keep_alive) pool_->give_back(std::move(connection_));
+    if (complete() && left_.empty() && !cut_ && reader_.head().keep_alive &&
+        (connection_->stream.tls() == nullptr || connection_->quiet()))
+        pool_->give_back(std::move(connection_));
 }
 
 }  // namespace semel::gateway

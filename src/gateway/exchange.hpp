@@ -25,7 +25,9 @@ public:
     Exchange(const Exchange&) = delete;
     Exchange& operator=(const Exchange&) = delete;
 
-    /// Gets a connection and writes. `fresh`: no connection that was used before.
+    /// Gets a connection; nothing is sent.
+    Task<Ended> connect();
+    /// Writes, after connect().
     Task<Ended> send(std::string_view head, std::string_view body);
     /// More of the body, after send().
     Task<Ended> send_more(std::string_view bytes);
@@ -44,8 +46,13 @@ public:
     Task<Ended> read_body(std::string& into, std::size_t bytes_max);
     [[nodiscard]] bool complete() const { return body_.progress() == http::Progress::done; }
 
-    /// The answer was read to its end: the connection serves the next request, if it can.
+    /// The answer was read to its end: the connection serves the next request, if it can. One to which not all of the
+    /// request was written never does: the rest of it would be the next one's beginning.
     void finish();
+    /// Not all of the request will be written.
+    void cut_short() { cut_ = true; }
+    /// After connect(), instead of send(): the connection was not used.
+    void give_back() { pool_->give_back(std::move(connection_)); }
 
     /// Whether the connection had served before, so that its server may have closed it without having seen this request.
     [[nodiscard]] bool reused() const { return connection_ && connection_->reused; }
@@ -67,6 +74,7 @@ private:
     bool whole_limit_ = false;
     bool answering_ = false;
     bool closed_ = false;  // by the server, in good order
+    bool cut_ = false;     // not all of the request was written
     std::string why_;
 };
 

@@ -21,11 +21,14 @@ HotEntry* HotTier::find(const OperationId& id) {
     return &place->entry;
 }
 
-void HotTier::put(const OperationId& id, HotEntry entry, const Retention& retention, std::size_t bytes_max) {
+void HotTier::put(const OperationId& id, HotEntry entry, const Retention& retention, Duration age,
+                  std::size_t bytes_max) {
     if (!entry.outcome.kept || entry.outcome.body.size() > entry_bytes_max) return;
     if (const auto known = by_id_.find(id); known != by_id_.end()) forget(known->second);
-    const Duration keep =
-        std::min({kept_for, retention.identity.value_or(kept_for), retention.response.value_or(kept_for)});
+    Duration keep = kept_for;
+    for (const auto& limit : {retention.identity, retention.response})
+        if (limit) keep = std::min(keep, *limit - age);
+    if (keep <= Duration{0}) return;
     bytes_ += bytes_of(entry);
     places_.push_front(Place{id, std::move(entry), std::chrono::steady_clock::now() + keep});
     by_id_.emplace(id, places_.begin());

@@ -27,7 +27,8 @@ public:
     /// What is known of a settled operation; nullptr: ask the ledger. Valid until the next call.
     HotEntry* find(const OperationId& id);
     /// The ledger has said that it is settled so. Beyond `bytes_max` those that were used least lately are forgotten.
-    void put(const OperationId& id, HotEntry entry, const Retention& retention, std::size_t bytes_max);
+    /// `age`: since it was settled.
+    void put(const OperationId& id, HotEntry entry, const Retention& retention, Duration age, std::size_t bytes_max);
 
     [[nodiscard]] std::size_t bytes() const { return bytes_; }
 

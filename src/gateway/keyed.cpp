@@ -21,6 +21,7 @@ namespace {
 constexpr Duration poll_first = milliseconds{10};
 constexpr Duration poll_max = milliseconds{200};
 constexpr std::size_t correlation_bytes_max = 128;
+constexpr Duration lease_min = seconds{1};  // of a route: config_reader
 
 double seconds_since(SteadyTime since) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - since).count();
@@ -99,11 +100,16 @@ Task<bool> KeyedRequest::refuse(Problem problem, std::string detail) {
 
 Task<std::optional<bool>> KeyedRequest::prepare_operation() {
     const http::RequestHead& head = session_.head();
-    if (head.upgrade) {
+    if (head.upgrade && !state_.observe) {
         session_.must_close_ = true;
         co_return co_await session_.answer(Problem::upgrade_refused, {});
     }
-    const auto read = co_await session_.read_body(route().request_bytes_max, false, limits().body_timeout);
+    const auto read = co_await session_.read_body(route().request_bytes_max, state_.observe,
+                                                  state_.observe ? Duration{0} : limits().body_timeout);
+    if (read == Session::Body::partial) {
+        state_.metrics->observe(Answered::refused);
+        co_return co_await session_.pass(local_, state_);
+    }
     if (read == Session::Body::answered) {
         state_.metrics->count(Answered::refused);
         co_return false;
@@ -174,7 +180,8 @@ std::optional<ClaimAnswer> KeyedRequest::answer_from_memory() {
 void KeyedRequest::remember(Outcome outcome, TimePoint settled_at) {
     if (limits().hot_bytes_max == 0 || hot_) return;
     HotEntry entry{.fingerprint = fingerprint_, .outcome = std::move(outcome), .settled_at = settled_at};
-    worker_.hot.put(id_, std::move(entry), route().policy.retention, limits().hot_bytes_max);
+    const Duration age = std::max(Duration{0}, worker_.shared.clock.wall() - settled_at);
+    worker_.hot.put(id_, std::move(entry), route().policy.retention, age, limits().hot_bytes_max);
 }
 
 Task<Result<ClaimAnswer>> KeyedRequest::claim() {
@@ -230,6 +237,19 @@ Task<bool> KeyedRequest::store_failed(Failure failure) {
         details.retryable = false;
         details.retry_after.reset();
     }
+    co_return co_await session_.answer(Problem::store_unavailable, details);
+}
+
+/// What is stored cannot be answered with. It was done before, so whatever the route says of a failing store, it is not sent.
+Task<bool> KeyedRequest::stored_unreadable(Failure failure) {
+    log(Log::Level::error, "stored_unreadable", 0, failure.message);
+    state_.metrics->count(Answered::store_failed);
+    ProblemDetails details;
+    details.detail = failure.code == Code::corrupt
+                         ? "what is stored under this key is damaged; nothing was sent"
+                         : "what is stored under this key can not be read (seal); nothing was sent";
+    details.key = operation_->key.text();
+    details.retryable = false;
     co_return co_await session_.answer(Problem::store_unavailable, details);
 }
 
@@ -289,7 +309,19 @@ std::string KeyedRequest::expires_text(TimePoint settled_at) const {
 Task<bool> KeyedRequest::answer_for(Replay replay) {
     if (state_.observe) co_return co_await pass_unheld(Answered::replayed);
     state_.metrics->absorbed->Increment();
-    if (!route().replay_auth.empty() && !co_await may_replay()) {
+    MayReplay allowed = MayReplay::yes;
+    if (!route().replay_auth.empty()) allowed = co_await may_replay();
+    if (allowed == MayReplay::nobody_knows) {
+        state_.metrics->count(Answered::upstream_failed);
+        co_return co_await session_.answer(
+            Problem::upstream_failed,
+            {.detail =
+                 "whether the stored answer may be shown could not be asked (replay_auth); nothing was sent again",
+             .key = operation_->key.text(),
+             .retry_after = milliseconds{1000},
+             .retryable = true});
+    }
+    if (allowed == MayReplay::no) {
         state_.metrics->count(Answered::refused);
         log(Log::Level::warning, "replay_forbidden", 403);
         co_return co_await session_.answer(Problem::replay_forbidden, {.key = operation_->key.text()});
@@ -306,7 +338,7 @@ Task<bool> KeyedRequest::answer_for(Replay replay) {
     const auto stored = site().codec().decode(id_, replay.outcome);
     if (!stored) {
         Failure failure = stored.failure();
-        co_return co_await store_failed(std::move(failure));
+        co_return co_await stored_unreadable(std::move(failure));
     }
     state_.metrics->count(Answered::replayed);
     log(Log::Level::info, "replayed", stored->status);
@@ -327,14 +359,14 @@ Task<bool> KeyedRequest::answer_with_stored(const StoredResponse& stored, bool r
     if (writer.end(bodiless ? Framing::none() : Framing::of_length(stored.body.size()), session_.persistence()) !=
         http::Fault::none) {
         Failure failure{Code::corrupt, "the stored response can not be written"};
-        co_return co_await store_failed(std::move(failure));
+        co_return co_await stored_unreadable(std::move(failure));
     }
     co_await session_.write(out, head_only ? std::string_view() : stored.body);
     co_return session_.goes_on();
 }
 
 /// Asks the upstream whether this caller may see the stored answer.
-Task<bool> KeyedRequest::may_replay() {
+Task<KeyedRequest::MayReplay> KeyedRequest::may_replay() {
     std::string request;
     http::HeadWriter writer(request);
     const http::RequestHead& head = session_.head();
@@ -346,22 +378,36 @@ Task<bool> KeyedRequest::may_replay() {
     writer.field("Semel-Original-Method", head.method_text);
     writer.field("Semel-Original-Path", head.target.path);
     session_.write_forwarded(writer);
-    if (writer.end(Framing::none()) != http::Fault::none) co_return false;
-    Exchange exchange(local_->pools[state_.upstream], http::Method::get);
-    Ended ended = co_await exchange.send(request, {});
-    if (ended == Ended::well)
-        ended = co_await exchange.read_head(local_->pools[state_.upstream]->config().response_timeout);
-    if (ended != Ended::well) co_return false;
+    if (writer.end(Framing::none()) != http::Fault::none) co_return MayReplay::no;
+    bool stale = false;
+    const MayReplay first = co_await ask_replay_auth(request, stale);
+    if (!stale) co_return first;
+    co_return co_await ask_replay_auth(request, stale);  // the connection was closed before it was seen
+}
+
+Task<KeyedRequest::MayReplay> KeyedRequest::ask_replay_auth(const std::string& request, bool& stale) {
+    const auto& pool = local_->pools[state_.upstream];
+    Exchange exchange(pool, http::Method::get);
+    Ended ended = co_await exchange.connect();
+    if (ended == Ended::well) ended = co_await exchange.send(request, {});
+    if (ended == Ended::well) ended = co_await exchange.read_head(pool->config().response_timeout);
+    stale = ended == Ended::failed && exchange.reused() && !exchange.answering();
+    if (ended != Ended::well) co_return MayReplay::nobody_knows;
     const bool allowed = exchange.head().status / 100 == 2;
+    const bool broken = exchange.head().status >= 500;
     std::string ignored;
     if (co_await exchange.read_body(ignored, 64 * 1024) == Ended::well) exchange.finish();
-    co_return allowed;
+    co_return allowed ? MayReplay::yes : broken ? MayReplay::nobody_knows : MayReplay::no;
 }
 
 // ---- with the claim --------------------------------------------------------------------------------------------
 
 Task<bool> KeyedRequest::answer_for(Claimed claimed) {
-    held_ = worker_.calls.hold(claimed, id_, route().policy.lease, claim_sent_);
+    // I12: a lease that was taken over has the length its first claim gave it, which this file may have changed since: it is
+    // renewed as if it were the shortest there is.
+    const Duration lease =
+        claimed.tries > 1 ? std::min<Duration>(lease_min, route().policy.lease) : route().policy.lease;
+    held_ = worker_.calls.hold(claimed, id_, lease, claim_sent_);
     doubt_ = claimed.doubt;
     log(Log::Level::info, claimed.tries > 1 ? "taken_over" : "claimed");
     reach(Point::after_claim);
@@ -391,10 +437,9 @@ Task<bool> KeyedRequest::perform(const Claimed& claimed) {
                                                             .key = operation_->key.text(),
                                                             .retry_after = retry_after});
     }
-    // I4: by our own steady clock, from before the claim was sent.
-    if (std::chrono::steady_clock::now() > begin_before(claim_sent_, route().policy.lease)) {
+    if (worker_.ending()) {
         co_await release_unsent();
-        Failure failure{Code::unavailable, "the claim took so long that its lease may be over; nothing was sent"};
+        Failure failure{Code::unavailable, "the gateway is stopping; nothing was sent"};
         co_return co_await store_failed(std::move(failure));
     }
     const std::string request = upstream_request(claimed);
@@ -408,7 +453,15 @@ Task<bool> KeyedRequest::perform(const Claimed& claimed) {
     const auto& pool = local_->pools[state_.upstream];
     Exchange exchange(pool, session_.head().method);
     const SteadyTime began = std::chrono::steady_clock::now();
-    Ended ended = co_await exchange.send(request, session_.body_);
+    Ended ended = co_await exchange.connect();
+    // I4: by our own steady clock, and right before the first byte.
+    if (ended == Ended::well && (!held_->may_begin() || worker_.ending())) {
+        exchange.give_back();
+        co_await release_unsent();
+        Failure failure{Code::unavailable, "the lease may be over before anything was sent; nothing was sent"};
+        co_return co_await store_failed(std::move(failure));
+    }
+    if (ended == Ended::well) ended = co_await exchange.send(request, session_.body_);
     reach(Point::after_forwarding);
     if (ended == Ended::well) ended = co_await exchange.read_head(pool->config().response_timeout);
     if (ended == Ended::well && is_stream(exchange.head())) co_return co_await relay_large(exchange);
@@ -524,7 +577,7 @@ Task<bool> KeyedRequest::settled_by_ledger(Outcome outcome, Exchange& exchange, 
     const auto stored = site().codec().decode(id_, outcome);
     if (!stored) {
         Failure failure = stored.failure();
-        co_return co_await store_failed(std::move(failure));
+        co_return co_await stored_unreadable(std::move(failure));
     }
     co_return co_await answer_with_stored(*stored, false, worker_.shared.clock.wall());
 }
@@ -617,24 +670,32 @@ Task<bool> KeyedRequest::answer_with_response(const http::ResponseHead& head, st
     co_return session_.goes_on();
 }
 
-/// An answer that is too large to be stored, or has no end of its own: passed on as it comes, settled as a tombstone (I8).
+/// An answer that is too large to be stored, or has no end of its own. Its status says what became of the operation: the
+/// ledger is told now, with a tombstone (I8), and the answer is passed on as it comes, however long that takes.
 Task<bool> KeyedRequest::relay_large(Exchange& exchange) {
     const http::ResponseHead& head = exchange.head();
-    const bool endless = is_stream(head);
-    Verdict what = verdict(route(), doubt_, UpstreamEnd::answered(head.status));
+    const Verdict what = verdict(route(), doubt_, UpstreamEnd::answered(head.status));
+    const bool settles = what.what == Verdict::What::settle;
     Command command = Abandon{held_->holder};
-    if (what.what == Verdict::What::settle)
+    if (settles)
         command = Settle{held_->holder, Outcome::tombstone(head.status), what.conclusive};
     else if (what.what == Verdict::What::release)
         command = Release{held_->holder};
+    Command again = command;
+    const Result<HolderAnswer> told = co_await worker_.calls.tell(std::move(command), limits().settle_answer);
+    if (!told) tell_later(std::move(again));
+    const auto* ok = told ? std::get_if<Ok>(&*told) : nullptr;
+    const bool unknown = what.what == Verdict::What::abandon || (ok != nullptr && ok->state == State::unknown);
+    state_.metrics->count(unknown ? Answered::unknown : settles ? Answered::performed : Answered::released);
+    if (unknown) state_.metrics->unknown_outcomes->Increment();
+    log(unknown ? Log::Level::warning : Log::Level::info,
+        unknown   ? "unknown"
+        : settles ? "settled_without_response"
+                  : "released",
+        head.status);
+    if (held_) worker_.calls.let_go(held_);
+
     exchange.limit_each_read();
-    if (endless) {
-        const auto told = co_await worker_.calls.tell(command, limits().settle_answer);
-        if (told)
-            worker_.calls.let_go(held_);
-        else
-            tell_later(command);
-    }
     const Framing framing = session_.framing_for_client(head.framing);
     const bool chunked = framing.kind == Framing::Kind::chunked;
     if (framing.kind == Framing::Kind::until_close) session_.must_close_ = true;
@@ -643,41 +704,24 @@ Task<bool> KeyedRequest::relay_large(Exchange& exchange) {
     writer.status_line(head.status, head.reason).forward(head.fields, head.connection, [](const http::Field& field) {
         return !http::variable_starts_with(field.name, "Semel-");
     });
-    const bool written = writer.end(framing, session_.persistence()) == http::Fault::none;
-    if (!written) session_.cut();
-    if (!body_.empty()) {
-        if (chunked)
-            http::write_chunk(out, body_);
-        else
-            out += body_;
-    }
-    co_await session_.write(out);
-    Ended ended = Ended::well;
-    while (ended == Ended::well && !exchange.complete()) {
-        std::string_view data;
-        ended = co_await exchange.next(data);
-        if (data.empty()) continue;
-        out.clear();
+    if (writer.end(framing, session_.persistence()) != http::Fault::none)
+        co_return co_await session_.answer(Problem::upstream_failed, {.detail = "its answer can not be forwarded"});
+    std::string_view data = body_;
+    while (true) {
         if (chunked)
             http::write_chunk(out, data);
         else
             out += data;
-        // A client that has gone does not cancel it: the answer is read to its end, for its end is what counts.
-        if (!session_.client_gone()) co_await session_.write(out);
-        if (endless && session_.client_gone()) co_return false;
+        const bool last = exchange.complete();
+        if (chunked && last) out += http::last_chunk;
+        if (!out.empty() && !co_await session_.write(out)) co_return false;
+        if (last) break;
+        out.clear();
+        if (co_await exchange.next(data) != Ended::well) {
+            session_.cut();  // half an answer: the client must not take it for a whole one
+            co_return false;
+        }
     }
-    if (!endless) {
-        if (ended != Ended::well) command = Abandon{held_->holder};
-        const auto told = co_await worker_.calls.tell(command, limits().settle_answer);
-        if (!told) tell_later(command);
-    }
-    state_.metrics->count(ended == Ended::well ? Answered::performed : Answered::unknown);
-    log(Log::Level::info, ended == Ended::well ? "settled_without_response" : "abandoned", head.status, exchange.why());
-    if (ended != Ended::well) {
-        session_.cut();
-        co_return false;
-    }
-    if (chunked) co_await session_.write(http::last_chunk);
     exchange.finish();
     co_return session_.goes_on();
 }

@@ -49,6 +49,7 @@ private:
     [[nodiscard]] std::optional<ClaimAnswer> answer_from_memory();
     void remember(Outcome outcome, TimePoint settled_at);
     Task<bool> store_failed(Failure failure);
+    Task<bool> stored_unreadable(Failure failure);
     Task<bool> pass_unheld(Answered would_be);
     Task<bool> refuse(http::Problem problem, std::string detail);
 
@@ -65,7 +66,9 @@ private:
     Task<bool> answer_with_response(const http::ResponseHead& head, std::string_view body, bool stored);
     [[nodiscard]] bool repeatable() const;
     Task<bool> answer_with_stored(const StoredResponse& stored, bool replayed, TimePoint settled_at);
-    Task<bool> may_replay();
+    enum class MayReplay : std::uint8_t { yes, no, nobody_knows };
+    Task<MayReplay> may_replay();
+    Task<MayReplay> ask_replay_auth(const std::string& request, bool& stale);
     void tell_later(Command command);
     void log(Log::Level level, std::string_view event, int status = 0, std::string_view why = {});
     [[nodiscard]] std::string expires_text(TimePoint settled_at) const;

@@ -101,7 +101,10 @@ Task<Result<HolderAnswer>> LedgerCalls::tell(Command command, Duration within) {
 std::shared_ptr<Held> LedgerCalls::hold(const Claimed& claimed, const OperationId& id, Duration lease,
                                         SteadyTime claim_sent) {
     const Holder holder{id, claimed.token, claimed.attempt};
-    auto held = std::make_shared<Held>(Held{.holder = holder, .lease = lease, .renew_at = claim_sent + lease / 3});
+    auto held = std::make_shared<Held>(Held{.holder = holder,
+                                            .lease = lease,
+                                            .renew_at = claim_sent + lease / 3,
+                                            .begin_before = begin_before(claim_sent, lease)});
     held_.insert(held);
     return held;
 }
@@ -119,6 +122,7 @@ void LedgerCalls::renew(const std::shared_ptr<Held>& held, SteadyTime now) {
         if (told && std::holds_alternative<Ok>(*told)) {
             ++figures_.renewed;
             held->renew_at = now + held->lease / 3;
+            if (std::get<Ok>(*told).state == State::running) held->begin_before = begin_before(now, held->lease);
         } else if (told) {
             held->lost = true;
             if (std::holds_alternative<Fenced>(*told)) ++figures_.lost;

@@ -21,9 +21,15 @@ struct Held {
     Holder holder;
     Duration lease;
     SteadyTime renew_at;
+    SteadyTime begin_before;  ///< I4: no effect begins later than this, by our own steady clock
     bool renewing = false;
     bool lost = false;       ///< superseded, or settled by somebody else
     bool abandoned = false;  ///< given up while draining
+
+    /// Whether an effect may begin now.
+    [[nodiscard]] bool may_begin() const {
+        return !lost && !abandoned && std::chrono::steady_clock::now() <= begin_before;
+    }
 };
 
 struct LeaseFigures {

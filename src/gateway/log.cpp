@@ -88,6 +88,7 @@ void Logger::write(LogLine line) {
         }
         wake = waiting_.empty();
         waiting_ += line.line_;
+        ++accepted_;
     }
     if (wake) wake_.notify_one();
 }
@@ -95,7 +96,7 @@ void Logger::write(LogLine line) {
 void Logger::write_now(LogLine line) {
     write(std::move(line));
     std::unique_lock lock(mutex_);
-    flushed_.wait(lock, [this] { return waiting_.empty() && !writing_; });
+    flushed_.wait(lock, [this, mine = accepted_] { return written_ >= mine; });
 }
 
 void Logger::run() {
@@ -116,7 +117,7 @@ void Logger::flush(std::unique_lock<std::mutex>& lock) {
         line.number("lines", static_cast<std::int64_t>(std::exchange(dropped_, 0)));
         lines += line.line_ + "}\n";
     }
-    writing_ = true;
+    const std::uint64_t taken = accepted_;
     lock.unlock();
     for (std::string_view left = lines; !left.empty();) {
         const ssize_t wrote = ::write(descriptor_, left.data(), left.size());
@@ -125,7 +126,7 @@ void Logger::flush(std::unique_lock<std::mutex>& lock) {
         left.remove_prefix(static_cast<std::size_t>(wrote));
     }
     lock.lock();
-    writing_ = false;
+    written_ = taken;
     flushed_.notify_all();
 }
 

@@ -55,9 +55,10 @@ private:
     std::mutex mutex_;
     std::condition_variable wake_;
     std::condition_variable flushed_;
-    std::string waiting_;  // guarded by mutex_, as are the following
+    std::string waiting_;         // guarded by mutex_, as are the following
+    std::uint64_t accepted_ = 0;  // lines
+    std::uint64_t written_ = 0;
     std::uint64_t dropped_ = 0;
-    bool writing_ = false;
     bool stopping_ = false;
     std::thread thread_;
 };

@@ -280,14 +280,14 @@ private:
     }
 
     std::size_t holding() {
-        std::atomic<std::size_t> all = 0;
-        everybody(seconds{1}, [&all](Worker& worker, std::function<void()> done) {
-            asio::post(worker.context(), [&all, &worker, done = std::move(done)] {
-                all += worker.calls.holding();
+        auto all = std::make_shared<std::atomic<std::size_t>>(0);
+        everybody(seconds{1}, [all](Worker& worker, std::function<void()> done) {
+            asio::post(worker.context(), [all, &worker, done = std::move(done)] {
+                *all += worker.calls.holding();
                 done();
             });
         });
-        return all;
+        return *all;
     }
 
     /// Whether all workers were done in time.

@@ -66,6 +66,9 @@ void Session::drain() {
 
 void Session::cut() {
     gone_ = true;
+    Error ignored;
+    // A reset, not an end: an answer until the connection's end would look whole.
+    stream_.socket().set_option(asio::socket_base::linger(true, 0), ignored);
     stream_.close();
 }
 
@@ -107,11 +110,14 @@ Task<bool> Session::fill() {
 }
 
 Task<Session::Read> Session::read_head() {
-    const Limits& limits = worker_.site()->site->config().limits;
+    const Limits limits = worker_.site()->site->config().limits;  // a copy: a reload may come while this waits
     idle_ = left_.empty();
     must_close_ = false;
+    body_begun_ = false;
     body_read_ = false;
     body_.clear();
+    if (body_.capacity() > pass_buffer_bytes) body_.shrink_to_fit();
+    if (out_.capacity() > pass_buffer_bytes) out_ = {};
     deadline_.arm(idle_ ? limits.idle_timeout : limits.head_timeout);
     while (true) {
         if (left_.empty() && !co_await fill()) {
@@ -148,9 +154,10 @@ Task<Session::Read> Session::read_head() {
 }
 
 Task<Session::Body> Session::read_body(std::size_t bytes_max, bool partial_is_fine, Duration whole_within) {
-    const Limits& limits = worker_.site()->site->config().limits;
+    const Limits limits = worker_.site()->site->config().limits;  // a copy: a reload may come while this waits
     http::BodyLimits body_limits;
     body_limits.body_bytes_max = partial_is_fine ? limits.pass_bytes_max : bytes_max;
+    body_begun_ = true;
     body_reader_.start(head().framing, body_limits);
     if (head().expect_continue && left_.empty() && body_reader_.progress() == Progress::more &&
         !co_await say_continue())
@@ -237,11 +244,14 @@ Task<bool> Session::answer(Problem problem, ProblemDetails details) {
 
 /// Lets the client read the last answer before the connection is cut: data it still sends would make the kernel reset it.
 Task<> Session::linger() {
-    if (gone_ || stream_.tls() != nullptr) co_return;
-    Error ignored;
-    stream_.socket().shutdown(asio::socket_base::shutdown_send, ignored);
-    if (!must_close_) co_return;
+    if (gone_) co_return;
     deadline_.arm(linger_for);
+    Error ignored;
+    if (stream_.tls() != nullptr)
+        co_await stream_.tls()->async_shutdown(as_tuple);
+    else
+        stream_.socket().shutdown(asio::socket_base::shutdown_send, ignored);
+    if (!must_close_ || stream_.tls() != nullptr) co_return;
     std::size_t seen = 0;
     while (seen < linger_bytes_max && co_await fill()) seen += left_.size();
     deadline_.disarm();
@@ -258,9 +268,10 @@ Task<bool> Session::handle() {
     if (request.method == Method::connect)
         co_return co_await answer(Problem::upgrade_refused, {.detail = "CONNECT is not served here"});
     const Route* const route = site.table().find(request.method_text, request.target.path);
-    if (route == nullptr) {
+    const bool keyed = route != nullptr && route->key_for(request.method_text) != KeyUse::ignored;
+    if (!keyed) {
         // What an upstream that normalises paths would take for a keyed route must not pass it by.
-        if (!http::is_plain_path(request.target.path) &&
+        if (site.config().mode != Mode::observe && !http::is_plain_path(request.target.path) &&
             site.table().could_match_normalised(request.method_text, request.target.path)) {
             site.unlisted().metrics->count(Answered::refused);
             must_close_ = true;
@@ -268,10 +279,9 @@ Task<bool> Session::handle() {
                 Problem::request_malformed,
                 {.detail = "the path has empty, dot or needlessly encoded segments: write it plainly"});
         }
-        co_return co_await pass(local, site.unlisted());
+        co_return co_await pass(local, route == nullptr ? site.unlisted() : site.state(*route));
     }
     const RouteState& state = site.state(*route);
-    if (route->key_for(request.method_text) == KeyUse::ignored) co_return co_await pass(local, state);
     KeyedRequest keyed_request(*this, worker_, local, state);
     co_return co_await keyed_request.run();
 }
@@ -301,7 +311,7 @@ bool Session::keeps(const http::Field& field, const Site& site) const {
 
 Task<bool> Session::pass(std::shared_ptr<const LocalSite> local, const RouteState& state) {
     const Site& site = *local->site;
-    if (!body_read_ && co_await read_body(pass_buffer_bytes, true, Duration{0}) == Body::answered) co_return false;
+    if (!body_begun_ && co_await read_body(pass_buffer_bytes, true, Duration{0}) == Body::answered) co_return false;
     const bool whole = body_read_;
     must_close_ = !whole;
     const bool chunked = !whole && head().framing.kind == Framing::Kind::chunked;
@@ -327,10 +337,12 @@ Task<bool> Session::pass(std::shared_ptr<const LocalSite> local, const RouteStat
     for (int tries = 1;; ++tries) {
         Exchange exchange(local->pools[state.upstream], head().method);
         const auto began = std::chrono::steady_clock::now();
-        Ended ended = co_await exchange.send(request, body_);
+        Ended ended = co_await exchange.connect();
+        if (ended == Ended::well) ended = co_await exchange.send(request, body_);
         if (ended == Ended::well && !whole) {
             if (!co_await send_rest(exchange, chunked)) co_return false;
             must_close_ = body_reader_.progress() != Progress::done;
+            if (must_close_) exchange.cut_short();
         }
         if (ended == Ended::well) ended = co_await exchange.read_head(Duration{0});
         if (ended == Ended::well) {
@@ -356,7 +368,7 @@ Task<bool> Session::pass(std::shared_ptr<const LocalSite> local, const RouteStat
 
 /// The rest of a body that is too large to be held, as it comes.
 Task<bool> Session::send_rest(Exchange& exchange, bool chunked) {
-    const Limits& limits = worker_.site()->site->config().limits;
+    const Limits limits = worker_.site()->site->config().limits;  // a copy: a reload may come while this waits
     std::string piece;
     while (body_reader_.progress() == Progress::more) {
         if (left_.empty()) {
@@ -412,11 +424,9 @@ Task<bool> Session::relay(Exchange& exchange, const RouteState& state) {
         std::string_view data;
         const Ended ended = co_await exchange.next(data);
         if (ended != Ended::well) {
-            // Half an answer: the client must not take it for a whole one.
-            if (first) co_await write(head_bytes);
             must_close_ = true;
-            stream_.close();
-            gone_ = true;
+            if (first) co_return co_await answer(Problem::upstream_failed, {});
+            cut();  // half an answer: the client must not take it for a whole one
             co_return false;
         }
         const bool last = exchange.complete();

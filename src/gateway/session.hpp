@@ -95,6 +95,7 @@ private:
     std::string peer_;
     std::optional<std::string> subject_;
     bool idle_ = true;         // between two requests
+    bool body_begun_ = false;  // `body_` holds a part of it
     bool body_read_ = false;   // `body_` holds all of it
     bool must_close_ = false;  // the request was not read to its end
     bool gone_ = false;

@@ -28,6 +28,10 @@ UpstreamConnection::UpstreamConnection(Deadlines& deadlines, std::shared_ptr<Ser
 UpstreamConnection::~UpstreamConnection() { --server_->open; }
 
 bool UpstreamConnection::quiet() {
+    if (Stream::Tls* const tls = stream.tls(); tls != nullptr) {
+        SSL* const handle = tls->native_handle();
+        if (SSL_has_pending(handle) != 0 || BIO_ctrl_pending(SSL_get_rbio(handle)) > 0) return false;
+    }
     char byte = 0;
     const ssize_t got = ::recv(stream.socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     return got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
@@ -112,9 +116,12 @@ Task<std::string> UpstreamPool::resolve(ServerState& state) {
         co_return "";
     }
     asio::ip::basic_resolver<tcp, Executor> resolver(context_.get_executor());
+    Deadline deadline(deadlines_, [&resolver] { resolver.cancel(); });
+    deadline.arm(config_.connect_timeout);
     auto [failed, found] =
         co_await resolver.async_resolve(state.server.host, std::to_string(state.server.port), as_tuple);
     if (failed || found.empty()) {
+        state.resolved_at = now;
         if (!state.endpoints.empty()) co_return "";  // what was known before may still serve
         co_return fmt::format("{}: {}", state.server.text(), failed ? reason(failed) : "no address");
     }
@@ -137,7 +144,8 @@ Task<UpstreamPool::Got> UpstreamPool::connect(std::shared_ptr<ServerState> state
                           : std::make_unique<UpstreamConnection>(deadlines_, state, Stream(std::move(socket)));
     Error error = asio::error::host_unreachable;
     connection->deadline.arm(config_.connect_timeout);
-    for (const tcp::endpoint& endpoint : state->endpoints) {
+    const std::vector<tcp::endpoint> endpoints = state->endpoints;  // they may be resolved anew while this waits
+    for (const tcp::endpoint& endpoint : endpoints) {
         Error ignored;
         connection->stream.socket().close(ignored);
         std::tie(error) = co_await connection->stream.socket().async_connect(endpoint, as_tuple);
@@ -203,7 +211,7 @@ void UpstreamPool::wake_one() {
 void UpstreamPool::tick(SteadyTime now) {
     while (!idle_.empty() && now - idle_.front()->idle_since > config_.idle_timeout) idle_.pop_front();
     // A connection that was dropped instead of given back leaves room too.
-    if (!waiting_.empty() && next_server(turn_)) wake_one();
+    for (std::size_t i = waiting_.size(); i > 0 && (!idle_.empty() || next_server(turn_)); --i) wake_one();
 }
 
 // ---- TLS -------------------------------------------------------------------------------------------------------

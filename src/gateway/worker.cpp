@@ -93,6 +93,7 @@ void Worker::drain(std::function<void()> done) {
 void Worker::abandon(Duration within, std::function<void()> done) {
     asio::post(context_, [this, within, done = std::move(done)]() mutable {
         drained_ = nullptr;
+        ending_ = true;
         calls.abandon_all(within, std::move(done));
     });
 }

@@ -55,6 +55,8 @@ public:
     [[nodiscard]] const std::shared_ptr<const LocalSite>& site() const { return site_; }
     [[nodiscard]] asio::io_context& context() { return context_; }
     [[nodiscard]] bool draining() const { return draining_; }
+    /// Draining is over: nothing new may begin.
+    [[nodiscard]] bool ending() const { return ending_; }
     /// Thread safe.
     [[nodiscard]] std::size_t connections() const { return connections_; }
 
@@ -86,6 +88,7 @@ private:
     std::size_t unsettled_ = 0;
     std::size_t unsettled_bytes_ = 0;
     bool draining_ = false;
+    bool ending_ = false;
     std::function<void()> drained_;
     LeaseFigures seen_;
     std::size_t holding_seen_ = 0;

@@ -117,7 +117,10 @@ class Reader:
         self.buffer = b""
 
     def more(self):
-        data = self.connection.recv(65536)
+        try:
+            data = self.connection.recv(65536)
+        except ConnectionResetError:  # an answer that was cut short
+            data = b""
         if not data:
             return False
         self.buffer += data
