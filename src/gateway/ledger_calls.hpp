@@ -40,7 +40,7 @@ struct LeaseFigures {
 class LedgerCalls {
 public:
     LedgerCalls(asio::io_context& context, Deadlines& deadlines, Committer& committer)
-        : context_(context), deadlines_(deadlines), committer_(committer), inbox_(std::make_shared<Inbox>(context)) {}
+        : deadlines_(deadlines), committer_(committer), inbox_(std::make_shared<Inbox>(context)) {}
     ~LedgerCalls();
     LedgerCalls(const LedgerCalls&) = delete;
     LedgerCalls& operator=(const LedgerCalls&) = delete;
@@ -84,7 +84,6 @@ private:
     Task<GroupAnswer> execute(Command command, Duration within);
     void renew(const std::shared_ptr<Held>& held, SteadyTime now);
 
-    asio::io_context& context_;
     Deadlines& deadlines_;
     Committer& committer_;
     std::shared_ptr<Inbox> inbox_;
