@@ -5,7 +5,7 @@ packages_of() {
     case $1 in
         build)
             echo g++ cmake ninja-build pkg-config mold libboost1.81-dev libsimdjson-dev libcli11-dev libfmt-dev \
-                libsqlite3-dev libpq-dev libssl-dev libyaml-cpp-dev prometheus-cpp-dev
+                libsqlite3-dev libpq-dev libssl-dev libyaml-cpp-dev prometheus-cpp-dev libmimalloc-dev
             ;;
         test)
             echo libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev sqlite3 \
