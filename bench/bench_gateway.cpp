@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
-#include <thread>
 
 #include "gateway/load.hpp"
 #include "gateway/peers.hpp"
@@ -156,7 +155,6 @@ void measure_memory(World& world, Report& report) {
     constexpr std::size_t count = 2000;
     const std::uint64_t before = world.sqlite.child->resident_bytes();
     const IdleConnections idle(world.sqlite.port, count);
-    std::this_thread::sleep_for(std::chrono::milliseconds(500));
     const double each = static_cast<double>(world.sqlite.child->resident_bytes() - before) / count;
     fmt::print("\nmemory of an idle connection: {:.0f} bytes\n", each);
     report.figure("memory per idle connection", each);

@@ -190,7 +190,15 @@ private:
 Run run_http(const HttpLoad& load) { return Generator(load).run(); }
 
 IdleConnections::IdleConnections(std::uint16_t port, std::size_t count) {
-    for (std::size_t i = 0; i < count; ++i) sockets_.push_back(connect_to(port));
+    constexpr std::string_view request = "GET /idle HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
+    for (std::size_t i = 0; i < count; ++i) {
+        sockets_.push_back(connect_to(port));
+        // Answered once, it is known to be served, and is idle from then on.
+        std::array<char, 4096> answer;  // NOLINT: filled by recv
+        if (::send(sockets_.back(), request.data(), request.size(), MSG_NOSIGNAL) < 0 ||
+            ::recv(sockets_.back(), answer.data(), answer.size(), 0) <= 0)
+            give_up("an idle connection was not answered");
+    }
 }
 
 IdleConnections::~IdleConnections() {

@@ -36,7 +36,7 @@ struct HttpLoad {
 /// rate they count from the moment the request was due, so that waiting in line is not left out.
 Run run_http(const HttpLoad& load);
 
-/// Opens connections and leaves them idle until it is destroyed.
+/// Opens connections, has one request answered on each, and leaves them idle until it is destroyed.
 class IdleConnections {
 public:
     IdleConnections(std::uint16_t port, std::size_t count);
