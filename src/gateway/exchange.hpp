@@ -60,7 +60,6 @@ public:
     [[nodiscard]] bool answering() const { return answering_; }
     /// Why it did not end well, for logs and for the caller's own eyes.
     [[nodiscard]] const std::string& why() const { return why_; }
-    [[nodiscard]] std::string server() const { return connection_ ? connection_->server().text() : std::string(); }
 
 private:
     Ended fail(std::string_view doing, const Error& error);

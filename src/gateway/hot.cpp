@@ -9,11 +9,11 @@ std::size_t HotTier::bytes_of(const HotEntry& entry) {
     return entry.outcome.body.size() + 2 * sizeof(Place);
 }
 
-HotEntry* HotTier::find(const OperationId& id) {
+HotEntry* HotTier::find(const OperationId& id, SteadyTime now) {
     const auto found = by_id_.find(id);
     if (found == by_id_.end()) return nullptr;
     const Places::iterator place = found->second;
-    if (place->until <= std::chrono::steady_clock::now()) {
+    if (place->until <= now) {
         forget(place);
         return nullptr;
     }
@@ -21,7 +21,7 @@ HotEntry* HotTier::find(const OperationId& id) {
     return &place->entry;
 }
 
-void HotTier::put(const OperationId& id, HotEntry entry, const Retention& retention, Duration age,
+void HotTier::put(const OperationId& id, HotEntry entry, const Retention& retention, Duration age, SteadyTime now,
                   std::size_t bytes_max) {
     if (!entry.outcome.kept || entry.outcome.body.size() > entry_bytes_max) return;
     if (const auto known = by_id_.find(id); known != by_id_.end()) forget(known->second);
@@ -30,7 +30,7 @@ void HotTier::put(const OperationId& id, HotEntry entry, const Retention& retent
         if (limit) keep = std::min(keep, *limit - age);
     if (keep <= Duration{0}) return;
     bytes_ += bytes_of(entry);
-    places_.push_front(Place{id, std::move(entry), std::chrono::steady_clock::now() + keep});
+    places_.push_front(Place{id, std::move(entry), now + keep});
     by_id_.emplace(id, places_.begin());
     while (bytes_ > bytes_max && !places_.empty()) forget(std::prev(places_.end()));
 }

@@ -25,10 +25,11 @@ public:
     static constexpr std::size_t entry_bytes_max = 64 * 1024;      ///< larger responses are the store's
 
     /// What is known of a settled operation; nullptr: ask the ledger. Valid until the next call.
-    HotEntry* find(const OperationId& id);
+    HotEntry* find(const OperationId& id, SteadyTime now);
     /// The ledger has said that it is settled so. Beyond `bytes_max` those that were used least lately are forgotten.
     /// `age`: since it was settled.
-    void put(const OperationId& id, HotEntry entry, const Retention& retention, Duration age, std::size_t bytes_max);
+    void put(const OperationId& id, HotEntry entry, const Retention& retention, Duration age, SteadyTime now,
+             std::size_t bytes_max);
 
     [[nodiscard]] std::size_t bytes() const { return bytes_; }
 

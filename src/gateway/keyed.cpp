@@ -4,9 +4,11 @@
 
 #include <algorithm>
 
+#include "base/assert.hpp"
 #include "base/bytes.hpp"
 #include "base/duration.hpp"
 #include "gateway/points.hpp"
+#include "ledger/key_header.hpp"
 #include "semel/fingerprint.hpp"
 #include "semel/keys.hpp"
 
@@ -21,7 +23,9 @@ namespace {
 constexpr Duration poll_first = milliseconds{10};
 constexpr Duration poll_max = milliseconds{200};
 constexpr std::size_t correlation_bytes_max = 128;
-constexpr Duration lease_min = seconds{1};  // of a route: config_reader
+constexpr Duration lease_min = seconds{1};                // of a route: config_reader
+constexpr milliseconds retry_soon{1000};                  // what is told where nobody knows when
+constexpr std::size_t replay_auth_bytes_max = 64 * 1024;  // more than this of its answer is not read
 
 double seconds_since(SteadyTime since) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - since).count();
@@ -44,17 +48,28 @@ std::string random_hex(Random& random, std::size_t bytes) {
     return to_hex(text);
 }
 
-/// As a Structured Field string.
-std::string quoted(std::string_view text) {
-    std::string out = "\"";
-    for (const char c : text) {
-        if (c == '"' || c == '\\') out += '\\';
-        out += c;
-    }
-    return out + '"';
-}
-
 milliseconds to_milliseconds(Duration duration) { return std::chrono::ceil<milliseconds>(duration); }
+
+/// What the ledger said of an operation's end.
+enum class Heard : std::uint8_t {
+    no_answer,       ///< in time; it may still be done
+    done,            ///< settled or released, as it was told
+    unknown,         ///< its outcome is not known, as it was told or because of doubt (I11)
+    settled_before,  ///< by somebody else, with another outcome
+    fenced,          ///< somebody else holds it now
+};
+
+Heard heard(const Result<HolderAnswer>& told) {
+    if (!told) return Heard::no_answer;
+    return std::visit(
+        match{[](const Ok& ok) { return ok.state == State::unknown ? Heard::unknown : Heard::done; },
+              [](const Settled&) { return Heard::settled_before; }, [](const Fenced&) { return Heard::fenced; },
+              [](const TooEarly&) {
+                  SEMEL_ASSERT(false, "only a person's resolve is told that it is too early");
+                  return Heard::no_answer;
+              }},
+        *told);
+}
 
 }  // namespace
 
@@ -76,14 +91,9 @@ Task<bool> KeyedRequest::run() {
     co_return co_await answer_with(std::move(told));
 }
 
+/// No coroutine itself: the lambdas of a visit may not stand inside of a co_await on this compiler.
 Task<bool> KeyedRequest::answer_with(ClaimAnswer answer) {
-    // Every answer has its own way; a coroutine may not be started inside of visit's lambdas on this compiler.
-    if (auto* a = std::get_if<Claimed>(&answer)) co_return co_await answer_for(std::move(*a));
-    if (auto* a = std::get_if<Replay>(&answer)) co_return co_await answer_for(std::move(*a));
-    if (auto* a = std::get_if<Busy>(&answer)) co_return co_await answer_for(*a);
-    if (auto* a = std::get_if<Mismatch>(&answer)) co_return co_await answer_for(*a);
-    if (auto* a = std::get_if<Unknown>(&answer)) co_return co_await answer_for(*a);
-    co_return co_await answer_for(std::get<Expired>(answer));
+    return std::visit([this](auto& each) { return answer_for(std::move(each)); }, answer);
 }
 
 // ---- before the claim ------------------------------------------------------------------------------------------
@@ -94,15 +104,23 @@ Task<bool> KeyedRequest::refuse(Problem problem, std::string detail) {
         co_return co_await session_.pass(local_, state_);
     }
     state_.metrics->count(Answered::refused);
-    const std::string key = operation_ ? operation_->key.text() : std::string();
-    co_return co_await session_.answer(problem, {.detail = detail, .key = key});
+    const ProblemDetails details = details_of(detail);
+    co_return co_await session_.answer(problem, details);
+}
+
+/// With the key, once it is known.
+ProblemDetails KeyedRequest::details_of(std::string_view detail) const {
+    ProblemDetails details;
+    details.detail = detail;
+    if (operation_) details.key = operation_->key.text();
+    return details;
 }
 
 Task<std::optional<bool>> KeyedRequest::prepare_operation() {
     const http::RequestHead& head = session_.head();
     if (head.upgrade && !state_.observe) {
         session_.must_close_ = true;
-        co_return co_await session_.answer(Problem::upgrade_refused, {});
+        co_return co_await session_.answer(Problem::upgrade_refused);
     }
     const auto read = co_await session_.read_body(route().request_bytes_max, state_.observe,
                                                   state_.observe ? Duration{0} : limits().body_timeout);
@@ -169,7 +187,7 @@ Task<std::optional<bool>> KeyedRequest::prepare_operation() {
 /// Replay or Mismatch, of what is surely settled; everything else is the ledger's to say.
 std::optional<ClaimAnswer> KeyedRequest::answer_from_memory() {
     if (limits().hot_bytes_max == 0) return std::nullopt;
-    const HotEntry* const hot = worker_.hot.find(id_);
+    const HotEntry* const hot = worker_.hot.find(id_, std::chrono::steady_clock::now());
     if (hot == nullptr || hot->fingerprint.version != fingerprint_.version) return std::nullopt;
     state_.metrics->hot->Increment();
     hot_ = true;
@@ -181,7 +199,8 @@ void KeyedRequest::remember(Outcome outcome, TimePoint settled_at) {
     if (limits().hot_bytes_max == 0 || hot_) return;
     HotEntry entry{.fingerprint = fingerprint_, .outcome = std::move(outcome), .settled_at = settled_at};
     const Duration age = std::max(Duration{0}, worker_.shared.clock.wall() - settled_at);
-    worker_.hot.put(id_, std::move(entry), route().policy.retention, age, limits().hot_bytes_max);
+    worker_.hot.put(id_, std::move(entry), route().policy.retention, age, std::chrono::steady_clock::now(),
+                    limits().hot_bytes_max);
 }
 
 Task<Result<ClaimAnswer>> KeyedRequest::claim() {
@@ -223,32 +242,38 @@ Task<bool> KeyedRequest::store_failed(Failure failure) {
     if (failure.code == Code::invalid) co_return co_await refuse(Problem::key_invalid, failure.message);
     log(Log::Level::error, "store_failed", 0, failure.message);
     if (state_.observe) co_return co_await pass_unheld(Answered::store_failed);
-    state_.metrics->count(Answered::store_failed);
     if (route().on_store_failure == OnStoreFailure::open && failure.code != Code::corrupt) {
+        state_.metrics->count(Answered::store_failed);
         state_.metrics->open_anyway->Increment();
         log(Log::Level::warning, "forwarded_without_ledger");
         co_return co_await session_.pass(local_, state_);
     }
-    ProblemDetails details;
-    details.key = operation_->key.text();
-    details.retry_after = milliseconds{1000};
-    if (failure.code == Code::corrupt) {
-        details.detail = "what is stored under this key is damaged; nothing was sent";
-        details.retryable = false;
-        details.retry_after.reset();
-    }
+    if (failure.code == Code::corrupt) co_return co_await stored_unreadable(std::move(failure));
+    state_.metrics->count(Answered::store_failed);
+    co_return co_await store_unavailable();
+}
+
+Task<bool> KeyedRequest::store_unavailable() {
+    ProblemDetails details = details_of({});
+    details.retry_after = retry_soon;
     co_return co_await session_.answer(Problem::store_unavailable, details);
+}
+
+/// The claim is ours and must not be used: it is given back, and whatever the route says of a failing store, nothing is sent.
+Task<bool> KeyedRequest::not_begun(std::string_view why) {
+    log(Log::Level::warning, "not_begun", 503, why);
+    co_await release_unsent();
+    state_.metrics->count(Answered::store_failed);
+    co_return co_await store_unavailable();
 }
 
 /// What is stored cannot be answered with. It was done before, so whatever the route says of a failing store, it is not sent.
 Task<bool> KeyedRequest::stored_unreadable(Failure failure) {
     log(Log::Level::error, "stored_unreadable", 0, failure.message);
     state_.metrics->count(Answered::store_failed);
-    ProblemDetails details;
-    details.detail = failure.code == Code::corrupt
-                         ? "what is stored under this key is damaged; nothing was sent"
-                         : "what is stored under this key can not be read (seal); nothing was sent";
-    details.key = operation_->key.text();
+    ProblemDetails details = details_of(failure.code == Code::corrupt
+                                            ? "what is stored under this key is damaged; nothing was sent"
+                                            : "what is stored under this key can not be read (seal); nothing was sent");
     details.retryable = false;
     co_return co_await session_.answer(Problem::store_unavailable, details);
 }
@@ -259,12 +284,11 @@ Task<bool> KeyedRequest::answer_for(Mismatch) {
     if (state_.observe) co_return co_await pass_unheld(Answered::mismatch);
     state_.metrics->count(Answered::mismatch);
     log(Log::Level::info, "mismatch", 422);
-    co_return co_await session_.answer(
-        Problem::key_reused,
-        {.detail =
-             "method, path, query, content type, If-Match or body differ from those of the first request with this "
-             "key: a new intent needs a new key",
-         .key = operation_->key.text()});
+    const ProblemDetails details = details_of(
+        "method, path, query, content type, If-Match or body differ from those of the first request with this key: a "
+        "new "
+        "intent needs a new key");
+    co_return co_await session_.answer(Problem::key_reused, details);
 }
 
 Task<bool> KeyedRequest::answer_for(Busy busy) {
@@ -273,10 +297,9 @@ Task<bool> KeyedRequest::answer_for(Busy busy) {
     state_.metrics->absorbed->Increment();
     log(Log::Level::info, "busy", 409);
     // The lease's end says when a crash would be noticed, not when the answer will be there: that is usually soon.
-    const auto soon = std::min(to_milliseconds(busy.retry_after), milliseconds{1000});
-    co_return co_await session_.answer(Problem::in_progress, {.detail = "send the same request again to get its answer",
-                                                              .key = operation_->key.text(),
-                                                              .retry_after = soon});
+    ProblemDetails details = details_of("send the same request again to get its answer");
+    details.retry_after = std::min(to_milliseconds(busy.retry_after), retry_soon);
+    co_return co_await session_.answer(Problem::in_progress, details);
 }
 
 Task<bool> KeyedRequest::answer_for(Unknown unknown) {
@@ -287,16 +310,16 @@ Task<bool> KeyedRequest::answer_for(Unknown unknown) {
     const std::string detail =
         fmt::format("since {} nobody knows whether it was executed; it is not sent again: a person has to resolve it",
                     to_text(unknown.since));
-    co_return co_await session_.answer(Problem::outcome_unknown, {.detail = detail, .key = operation_->key.text()});
+    const ProblemDetails details = details_of(detail);
+    co_return co_await session_.answer(Problem::outcome_unknown, details);
 }
 
 Task<bool> KeyedRequest::answer_for(Expired) {
     if (state_.observe) co_return co_await pass_unheld(Answered::expired);
     state_.metrics->count(Answered::expired);
     log(Log::Level::info, "expired", 410);
-    co_return co_await session_.answer(
-        Problem::key_expired,
-        {.detail = "its own time lies before everything that is still remembered", .key = operation_->key.text()});
+    const ProblemDetails details = details_of("its own time lies before everything that is still remembered");
+    co_return co_await session_.answer(Problem::key_expired, details);
 }
 
 std::string KeyedRequest::expires_text(TimePoint settled_at) const {
@@ -313,27 +336,22 @@ Task<bool> KeyedRequest::answer_for(Replay replay) {
     if (!route().replay_auth.empty()) allowed = co_await may_replay();
     if (allowed == MayReplay::nobody_knows) {
         state_.metrics->count(Answered::upstream_failed);
-        co_return co_await session_.answer(
-            Problem::upstream_failed,
-            {.detail =
-                 "whether the stored answer may be shown could not be asked (replay_auth); nothing was sent again",
-             .key = operation_->key.text(),
-             .retry_after = milliseconds{1000},
-             .retryable = true});
+        ProblemDetails details = details_of(
+            "whether the stored answer may be shown could not be asked (replay_auth); nothing was sent again");
+        details.retry_after = retry_soon;
+        details.retryable = true;
+        co_return co_await session_.answer(Problem::upstream_failed, details);
     }
     if (allowed == MayReplay::no) {
         state_.metrics->count(Answered::refused);
         log(Log::Level::warning, "replay_forbidden", 403);
-        co_return co_await session_.answer(Problem::replay_forbidden, {.key = operation_->key.text()});
+        const ProblemDetails details = details_of({});
+        co_return co_await session_.answer(Problem::replay_forbidden, details);
     }
     if (!replay.outcome.kept) {
         state_.metrics->count(Answered::not_retained);
         log(Log::Level::info, "not_retained", 409);
-        ProblemDetails details;
-        details.detail = "it was done; only its status is kept";
-        details.key = operation_->key.text();
-        if (replay.outcome.status != 0) details.outcome_status = replay.outcome.status;
-        co_return co_await session_.answer(Problem::outcome_not_retained, details);
+        co_return co_await answer_not_retained(replay.outcome.status);
     }
     const auto stored = site().codec().decode(id_, replay.outcome);
     if (!stored) {
@@ -344,6 +362,12 @@ Task<bool> KeyedRequest::answer_for(Replay replay) {
     log(Log::Level::info, "replayed", stored->status);
     remember(replay.outcome, replay.settled_at);
     co_return co_await answer_with_stored(*stored, true, replay.settled_at);
+}
+
+Task<bool> KeyedRequest::answer_not_retained(int status) {
+    ProblemDetails details = details_of("it was done; only its status is kept");
+    if (status != 0) details.outcome_status = status;
+    co_return co_await session_.answer(Problem::outcome_not_retained, details);
 }
 
 Task<bool> KeyedRequest::answer_with_stored(const StoredResponse& stored, bool replayed, TimePoint settled_at) {
@@ -389,14 +413,14 @@ Task<KeyedRequest::MayReplay> KeyedRequest::ask_replay_auth(const std::string& r
     const auto& pool = local_->pools[state_.upstream];
     Exchange exchange(pool, http::Method::get);
     Ended ended = co_await exchange.connect();
-    if (ended == Ended::well) ended = co_await exchange.send(request, {});
+    if (ended == Ended::well) ended = co_await exchange.send(request, std::string_view());
     if (ended == Ended::well) ended = co_await exchange.read_head(pool->config().response_timeout);
     stale = ended == Ended::failed && exchange.reused() && !exchange.answering();
     if (ended != Ended::well) co_return MayReplay::nobody_knows;
     const bool allowed = exchange.head().status / 100 == 2;
     const bool broken = exchange.head().status >= 500;
     std::string ignored;
-    if (co_await exchange.read_body(ignored, 64 * 1024) == Ended::well) exchange.finish();
+    if (co_await exchange.read_body(ignored, replay_auth_bytes_max) == Ended::well) exchange.finish();
     co_return allowed ? MayReplay::yes : broken ? MayReplay::nobody_knows : MayReplay::no;
 }
 
@@ -433,22 +457,15 @@ Task<bool> KeyedRequest::perform(const Claimed& claimed) {
         co_await release_unsent();
         state_.metrics->count(Answered::quota);
         log(Log::Level::warning, "quota", 429);
-        co_return co_await session_.answer(Problem::quota, {.detail = "too many new keys or open operations (quota)",
-                                                            .key = operation_->key.text(),
-                                                            .retry_after = retry_after});
+        ProblemDetails details = details_of("too many new keys or open operations (quota)");
+        details.retry_after = retry_after;
+        co_return co_await session_.answer(Problem::quota, details);
     }
-    if (worker_.ending()) {
-        co_await release_unsent();
-        Failure failure{Code::unavailable, "the gateway is stopping; nothing was sent"};
-        co_return co_await store_failed(std::move(failure));
-    }
+    if (worker_.ending()) co_return co_await not_begun("the gateway is stopping");
     const std::string request = upstream_request(claimed);
     if (request.empty()) {
         co_await release_unsent();
-        {
-            std::string why = "the request can not be forwarded";
-            co_return co_await refuse(Problem::request_malformed, std::move(why));
-        }
+        co_return co_await refuse(Problem::request_malformed, "the request can not be forwarded");
     }
     const auto& pool = local_->pools[state_.upstream];
     Exchange exchange(pool, session_.head().method);
@@ -457,9 +474,7 @@ Task<bool> KeyedRequest::perform(const Claimed& claimed) {
     // I4: by our own steady clock, and right before the first byte.
     if (ended == Ended::well && (!held_->may_begin() || worker_.ending())) {
         exchange.give_back();
-        co_await release_unsent();
-        Failure failure{Code::unavailable, "the lease may be over before anything was sent; nothing was sent"};
-        co_return co_await store_failed(std::move(failure));
+        co_return co_await not_begun("the lease may be over before anything was sent");
     }
     if (ended == Ended::well) ended = co_await exchange.send(request, session_.body_);
     reach(Point::after_forwarding);
@@ -485,7 +500,7 @@ std::string KeyedRequest::upstream_request(const Claimed& claimed) {
         return session_.keeps(field, site()) && !http::same_variable(field.name, correlation_header);
     });
     session_.write_forwarded(writer);
-    if (!key_in_header_) writer.field("Idempotency-Key", quoted(operation_->key.text()));
+    if (!key_in_header_) writer.field("Idempotency-Key", key_to_header(operation_->key));
     writer.field(correlation_header, correlation_);
     if (head.fields.find("traceparent") == nullptr)
         writer.field("traceparent", fmt::format("00-{}-{}-00", random_hex(worker_.shared.random, 16),
@@ -530,49 +545,50 @@ Task<bool> KeyedRequest::settle(Exchange& exchange, bool conclusive) {
         co_return co_await answer_with_response(exchange.head(), body_, false);
     }
     reach(Point::after_settle);
-    if (auto* ok = std::get_if<Ok>(&*told)) {
-        if (ok->state == State::settled) {
-            state_.metrics->count(Answered::performed);
-            log(Log::Level::info, "settled", status);
-            remember(std::move(outcome), worker_.shared.clock.wall());
-            co_return co_await answer_with_response(exchange.head(), body_, true);
-        }
-        if (state_.observe) co_return co_await answer_with_response(exchange.head(), body_, false);
-        // I11: this answer does not say what the earlier try came to.
-        state_.metrics->count(Answered::unknown);
-        state_.metrics->unknown_outcomes->Increment();
-        log(Log::Level::warning, "inconclusive", status);
-        co_return co_await session_.answer(
-            Problem::outcome_unknown,
-            {.detail = "the upstream's answer does not say what an earlier try came to (conclusive)",
-             .key = operation_->key.text(),
-             .retryable = repeatable()});
+    switch (heard(told)) {
+        case Heard::no_answer:  // handled above
+        case Heard::done: break;
+        case Heard::unknown: co_return co_await inconclusive(exchange);
+        case Heard::settled_before: co_return co_await settled_by_application(std::move(*told), exchange, Ended::well);
+        case Heard::fenced: co_return co_await superseded(exchange);
     }
-    if (auto* settled = std::get_if<Settled>(&*told)) {
-        Outcome others = std::move(settled->outcome);
-        co_return co_await settled_by_ledger(std::move(others), exchange, Ended::well);
-    }
+    state_.metrics->count(Answered::performed);
+    log(Log::Level::info, "settled", status);
+    remember(std::move(outcome), worker_.shared.clock.wall());
+    co_return co_await answer_with_response(exchange.head(), body_, true);
+}
+
+/// I11: this answer does not say what the earlier try came to.
+Task<bool> KeyedRequest::inconclusive(Exchange& exchange) {
+    state_.metrics->unknown_outcomes->Increment();
+    log(Log::Level::warning, "inconclusive", exchange.head().status);
+    if (state_.observe) co_return co_await answer_with_response(exchange.head(), body_, false);
+    state_.metrics->count(Answered::unknown);
+    ProblemDetails details = details_of("the upstream's answer does not say what an earlier try came to (conclusive)");
+    details.retryable = repeatable();
+    co_return co_await session_.answer(Problem::outcome_unknown, details);
+}
+
+/// Somebody else holds it now, and the truth will be what they settle.
+Task<bool> KeyedRequest::superseded(Exchange& exchange) {
     state_.metrics->lease_losses->Increment();
+    log(Log::Level::error, "fenced", exchange.head().status);
     if (state_.observe) co_return co_await answer_with_response(exchange.head(), body_, false);
     state_.metrics->count(Answered::in_progress);
-    log(Log::Level::error, "fenced", status);
-    co_return co_await session_.answer(Problem::in_progress,
-                                       {.detail = "another holder took the operation over; send the same request again",
-                                        .key = operation_->key.text(),
-                                        .retry_after = milliseconds{1000}});
+    ProblemDetails details = details_of("another holder took the operation over; send the same request again");
+    details.retry_after = retry_soon;
+    co_return co_await session_.answer(Problem::in_progress, details);
 }
 
 /// The application settled it first, in its own transaction: that is what everybody is told.
-Task<bool> KeyedRequest::settled_by_ledger(Outcome outcome, Exchange& exchange, Ended ended) {
+Task<bool> KeyedRequest::settled_by_application(HolderAnswer told, Exchange& exchange, Ended ended) {
+    Outcome& outcome = std::get<Settled>(told).outcome;
     state_.metrics->count(Answered::performed);
     log(Log::Level::info, "settled_by_application", outcome.status);
     if (!outcome.kept) {
         if (ended == Ended::well && (outcome.status == 0 || outcome.status == exchange.head().status))
             co_return co_await answer_with_response(exchange.head(), body_, true);
-        co_return co_await session_.answer(Problem::outcome_not_retained,
-                                           {.detail = "it was done; only its status is kept",
-                                            .key = operation_->key.text(),
-                                            .outcome_status = outcome.status});
+        co_return co_await answer_not_retained(outcome.status);
     }
     const auto stored = site().codec().decode(id_, outcome);
     if (!stored) {
@@ -585,44 +601,45 @@ Task<bool> KeyedRequest::settled_by_ledger(Outcome outcome, Exchange& exchange, 
 Task<bool> KeyedRequest::release(Exchange& exchange, Ended ended) {
     Command command = Release{held_->holder};
     Result<HolderAnswer> told = co_await worker_.calls.tell(std::move(command), limits().settle_answer);
-    const auto* ok = told ? std::get_if<Ok>(&*told) : nullptr;
-    const bool still_unknown = ok != nullptr && ok->state == State::unknown;
-    const bool settled = told && std::holds_alternative<Settled>(*told);
-    if (!told) tell_later(Release{held_->holder});
-    log(still_unknown || !told ? Log::Level::warning : Log::Level::info, still_unknown ? "unknown" : "released",
+    const Heard what = heard(told);
+    if (what == Heard::settled_before) co_return co_await settled_by_application(std::move(*told), exchange, ended);
+    if (what == Heard::no_answer) tell_later(Release{held_->holder});
+    if (what == Heard::fenced) state_.metrics->lease_losses->Increment();
+    const bool still_unknown = what == Heard::unknown;
+    log(what == Heard::done ? Log::Level::info : Log::Level::warning,
+        what == Heard::fenced ? "fenced"
+        : still_unknown       ? "unknown"
+                              : "released",
         ended == Ended::well ? exchange.head().status : 0, told ? exchange.why() : told.failure().message);
-    if (settled) {
-        Outcome outcome = std::move(std::get<Settled>(*told).outcome);
-        co_return co_await settled_by_ledger(std::move(outcome), exchange, ended);
-    }
     if (ended == Ended::well) {
         state_.metrics->count(Answered::released);
         co_return co_await answer_with_response(exchange.head(), body_, false);
     }
     state_.metrics->count(still_unknown ? Answered::unknown : Answered::upstream_failed);
-    if (still_unknown)
-        co_return co_await session_.answer(
-            Problem::outcome_unknown,
-            {.detail = "the upstream can not be reached, and an earlier try may have been executed",
-             .key = operation_->key.text(),
-             .retryable = repeatable()});
+    if (still_unknown) {
+        ProblemDetails details =
+            details_of("the upstream can not be reached, and an earlier try may have been executed");
+        details.retryable = repeatable();
+        co_return co_await session_.answer(Problem::outcome_unknown, details);
+    }
     // Without the ledger's word the next try may meet the old lease, and then be told so. An event of a webhook is released
     // though it was sent: its handler can take it twice.
     const Problem problem = ended == Ended::not_sent    ? Problem::upstream_unreachable
                             : ended == Ended::timed_out ? Problem::upstream_timeout
                                                         : Problem::upstream_failed;
-    co_return co_await session_.answer(
-        problem, {.key = operation_->key.text(), .retry_after = milliseconds{1000}, .retryable = true});
+    ProblemDetails details = details_of({});
+    details.retry_after = retry_soon;
+    details.retryable = true;
+    co_return co_await session_.answer(problem, details);
 }
 
 Task<bool> KeyedRequest::abandon(Exchange& exchange, Ended ended) {
     Command command = Abandon{held_->holder};
     Result<HolderAnswer> told = co_await worker_.calls.tell(std::move(command), limits().settle_answer);
-    if (told && std::holds_alternative<Settled>(*told)) {
-        Outcome outcome = std::move(std::get<Settled>(*told).outcome);
-        co_return co_await settled_by_ledger(std::move(outcome), exchange, ended);
-    }
-    if (!told) tell_later(Abandon{held_->holder});
+    const Heard what = heard(told);
+    if (what == Heard::settled_before) co_return co_await settled_by_application(std::move(*told), exchange, ended);
+    if (what == Heard::no_answer) tell_later(Abandon{held_->holder});
+    if (what == Heard::fenced) state_.metrics->lease_losses->Increment();
     if (state_.observe && ended == Ended::well) co_return co_await answer_with_response(exchange.head(), body_, false);
     state_.metrics->count(Answered::unknown);
     state_.metrics->unknown_outcomes->Increment();
@@ -632,8 +649,10 @@ Task<bool> KeyedRequest::abandon(Exchange& exchange, Ended ended) {
         ended == Ended::well
             ? fmt::format("the upstream answered {}: whether the operation was executed is not known", status)
             : std::string("whether the operation was executed is not known");
+    ProblemDetails details = details_of(detail);
+    details.retryable = repeatable();
     co_return co_await session_.answer(ended == Ended::timed_out ? Problem::upstream_timeout : Problem::upstream_failed,
-                                       {.detail = detail, .key = operation_->key.text(), .retryable = repeatable()});
+                                       details);
 }
 
 bool KeyedRequest::repeatable() const {
@@ -664,10 +683,14 @@ Task<bool> KeyedRequest::answer_with_response(const http::ResponseHead& head, st
     const Framing framing = !bodiless             ? Framing::of_length(body.size())
                             : head.content_length ? Framing::of_length(*head.content_length)
                                                   : Framing::none();
-    if (writer.end(framing, session_.persistence()) != http::Fault::none)
-        co_return co_await session_.answer(Problem::upstream_failed, {.detail = "its answer can not be forwarded"});
+    if (writer.end(framing, session_.persistence()) != http::Fault::none) co_return co_await answer_not_forwarded();
     co_await session_.write(out, body);
     co_return session_.goes_on();
+}
+
+Task<bool> KeyedRequest::answer_not_forwarded() {
+    const ProblemDetails details = details_of("its answer can not be forwarded");
+    co_return co_await session_.answer(Problem::upstream_failed, details);
 }
 
 /// An answer that is too large to be stored, or has no end of its own. Its status says what became of the operation: the
@@ -683,9 +706,10 @@ Task<bool> KeyedRequest::relay_large(Exchange& exchange) {
         command = Release{held_->holder};
     Command again = command;
     const Result<HolderAnswer> told = co_await worker_.calls.tell(std::move(command), limits().settle_answer);
-    if (!told) tell_later(std::move(again));
-    const auto* ok = told ? std::get_if<Ok>(&*told) : nullptr;
-    const bool unknown = what.what == Verdict::What::abandon || (ok != nullptr && ok->state == State::unknown);
+    const Heard ledger = heard(told);
+    if (ledger == Heard::no_answer) tell_later(std::move(again));
+    if (ledger == Heard::fenced) state_.metrics->lease_losses->Increment();
+    const bool unknown = what.what == Verdict::What::abandon || ledger == Heard::unknown;
     state_.metrics->count(unknown ? Answered::unknown : settles ? Answered::performed : Answered::released);
     if (unknown) state_.metrics->unknown_outcomes->Increment();
     log(unknown ? Log::Level::warning : Log::Level::info,
@@ -704,8 +728,7 @@ Task<bool> KeyedRequest::relay_large(Exchange& exchange) {
     writer.status_line(head.status, head.reason).forward(head.fields, head.connection, [](const http::Field& field) {
         return !http::variable_starts_with(field.name, "Semel-");
     });
-    if (writer.end(framing, session_.persistence()) != http::Fault::none)
-        co_return co_await session_.answer(Problem::upstream_failed, {.detail = "its answer can not be forwarded"});
+    if (writer.end(framing, session_.persistence()) != http::Fault::none) co_return co_await answer_not_forwarded();
     std::string_view data = body_;
     while (true) {
         if (chunked)

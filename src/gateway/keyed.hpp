@@ -50,21 +50,28 @@ private:
     void remember(Outcome outcome, TimePoint settled_at);
     Task<bool> store_failed(Failure failure);
     Task<bool> stored_unreadable(Failure failure);
+    Task<bool> store_unavailable();
     Task<bool> pass_unheld(Answered would_be);
     Task<bool> refuse(http::Problem problem, std::string detail);
+    [[nodiscard]] http::ProblemDetails details_of(std::string_view detail) const;
 
     // with the claim
     Task<bool> perform(const Claimed& claimed);
     Task<> release_unsent();
+    Task<bool> not_begun(std::string_view why);
     [[nodiscard]] std::string upstream_request(const Claimed& claimed);
     Task<bool> judge(Exchange& exchange, Ended ended);
     Task<bool> settle(Exchange& exchange, bool conclusive);
-    Task<bool> settled_by_ledger(Outcome outcome, Exchange& exchange, Ended ended);
+    Task<bool> inconclusive(Exchange& exchange);
+    Task<bool> superseded(Exchange& exchange);
+    Task<bool> settled_by_application(HolderAnswer told, Exchange& exchange, Ended ended);
     Task<bool> release(Exchange& exchange, Ended ended);
     Task<bool> abandon(Exchange& exchange, Ended ended);
     Task<bool> relay_large(Exchange& exchange);
     Task<bool> answer_with_response(const http::ResponseHead& head, std::string_view body, bool stored);
     [[nodiscard]] bool repeatable() const;
+    Task<bool> answer_not_retained(int status);
+    Task<bool> answer_not_forwarded();
     Task<bool> answer_with_stored(const StoredResponse& stored, bool replayed, TimePoint settled_at);
     enum class MayReplay : std::uint8_t { yes, no, nobody_knows };
     Task<MayReplay> may_replay();

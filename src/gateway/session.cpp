@@ -129,8 +129,7 @@ Task<Session::Read> Session::read_head() {
             }
             must_close_ = true;
             idle_ = false;
-            co_await answer(Problem::request_timeout,
-                            {.detail = "the head did not arrive in time (limits.head_timeout)"});
+            co_await answer(Problem::request_timeout, "the head did not arrive in time (limits.head_timeout)");
             co_return Read::closed;
         }
         if (idle_) {
@@ -145,10 +144,7 @@ Task<Session::Read> Session::read_head() {
             body_reader_.start(Framing::none());
             co_return Read::done;
         }
-        worker_.shared.metrics.malformed->Increment();
-        must_close_ = true;
-        co_await answer(Problem::request_malformed,
-                        {.detail = http::message(reader_->fault()), .status = http::status(reader_->fault())});
+        co_await refuse(reader_->fault());
         co_return Read::closed;
     }
 }
@@ -172,8 +168,7 @@ Task<Session::Body> Session::read_body(std::size_t bytes_max, bool partial_is_fi
                 must_close_ = true;
                 gone_ = !late;
                 if (late)
-                    co_await answer(Problem::request_timeout,
-                                    {.detail = "the body did not arrive in time (limits.body_timeout)"});
+                    co_await answer(Problem::request_timeout, "the body did not arrive in time (limits.body_timeout)");
                 co_return Body::answered;
             }
         }
@@ -185,16 +180,8 @@ Task<Session::Body> Session::read_body(std::size_t bytes_max, bool partial_is_fi
     body_read_ = body_reader_.progress() == Progress::done;
     if (body_read_) co_return Body::whole;
     if (body_reader_.progress() == Progress::more && partial_is_fine) co_return Body::partial;
-    must_close_ = true;
-    if (body_reader_.progress() == Progress::refused && body_reader_.fault() != http::Fault::body_too_large) {
-        worker_.shared.metrics.malformed->Increment();
-        co_await answer(Problem::request_malformed,
-                        {.detail = http::message(body_reader_.fault()), .status = http::status(body_reader_.fault())});
-    } else {
-        co_await answer(Problem::request_too_large,
-                        {.detail = partial_is_fine ? "the body is larger than limits.pass_bytes_max allows"
-                                                   : "the body is larger than this route's request_bytes_max allows"});
-    }
+    const bool refused = body_reader_.progress() == Progress::refused;
+    co_await refuse(refused ? body_reader_.fault() : http::Fault::body_too_large);
     co_return Body::answered;
 }
 
@@ -226,6 +213,26 @@ Task<bool> Session::write(std::string_view first, std::string_view second) {
     deadline_.disarm();
     if (error) gone_ = true;
     co_return !gone_;
+}
+
+Task<bool> Session::answer(Problem problem, std::string_view detail) {
+    ProblemDetails details;
+    details.detail = detail;
+    return answer(problem, details);
+}
+
+Task<bool> Session::refuse(http::Fault fault) {
+    must_close_ = true;
+    ProblemDetails details;
+    details.detail = http::message(fault);
+    if (fault == http::Fault::body_too_large) {
+        details.detail =
+            "the body is larger than allowed (request_bytes_max of a keyed route, else limits.pass_bytes_max)";
+        co_return co_await answer(Problem::request_too_large, details);
+    }
+    worker_.shared.metrics.malformed->Increment();
+    details.status = http::status(fault);
+    co_return co_await answer(Problem::request_malformed, details);
 }
 
 Task<bool> Session::answer(Problem problem, ProblemDetails details) {
@@ -266,7 +273,7 @@ Task<bool> Session::handle() {
     const http::RequestHead& request = head();
     must_close_ = !request.framing.empty();  // until the body was read
     if (request.method == Method::connect)
-        co_return co_await answer(Problem::upgrade_refused, {.detail = "CONNECT is not served here"});
+        co_return co_await answer(Problem::upgrade_refused, "CONNECT is not served here");
     const Route* const route = site.table().find(request.method_text, request.target.path);
     const bool keyed = route != nullptr && route->key_for(request.method_text) != KeyUse::ignored;
     if (!keyed) {
@@ -275,9 +282,8 @@ Task<bool> Session::handle() {
             site.table().could_match_normalised(request.method_text, request.target.path)) {
             site.unlisted().metrics->count(Answered::refused);
             must_close_ = true;
-            co_return co_await answer(
-                Problem::request_malformed,
-                {.detail = "the path has empty, dot or needlessly encoded segments: write it plainly"});
+            co_return co_await answer(Problem::request_malformed,
+                                      "the path has empty, dot or needlessly encoded segments: write it plainly");
         }
         co_return co_await pass(local, route == nullptr ? site.unlisted() : site.state(*route));
     }
@@ -327,7 +333,7 @@ Task<bool> Session::pass(std::shared_ptr<const LocalSite> local, const RouteStat
     write_forwarded(writer);
     if (writer.end(framing) != http::Fault::none) {
         must_close_ = true;
-        co_return co_await answer(Problem::request_malformed, {.detail = "the request can not be forwarded"});
+        co_return co_await answer(Problem::request_malformed, "the request can not be forwarded");
     }
     if (chunked) {
         std::string first;
@@ -362,7 +368,7 @@ Task<bool> Session::pass(std::shared_ptr<const LocalSite> local, const RouteStat
         worker_.log.write(LogLine(Log::Level::warning, "upstream_failed")
                               .text("route", state.route == nullptr ? "-" : state.route->name)
                               .text("why", exchange.why()));
-        co_return co_await answer(problem, {});
+        co_return co_await answer(problem);
     }
 }
 
@@ -383,10 +389,7 @@ Task<bool> Session::send_rest(Exchange& exchange, bool chunked) {
         const http::BodyStep step = body_reader_.feed(left_);
         left_.remove_prefix(step.used);
         if (step.progress == Progress::refused) {
-            must_close_ = true;
-            co_await answer(body_reader_.fault() == http::Fault::body_too_large ? Problem::request_too_large
-                                                                                : Problem::request_malformed,
-                            {.detail = http::message(body_reader_.fault())});
+            co_await refuse(body_reader_.fault());
             co_return false;
         }
         piece.clear();
@@ -416,7 +419,7 @@ Task<bool> Session::relay(Exchange& exchange, const RouteState& state) {
     writer.status_line(response.status, response.reason).forward(response.fields, response.connection);
     if (writer.end(framing, persistence()) != http::Fault::none) {
         state.metrics->count(Answered::upstream_failed);
-        co_return co_await answer(Problem::upstream_failed, {.detail = "its answer can not be forwarded"});
+        co_return co_await answer(Problem::upstream_failed, "its answer can not be forwarded");
     }
     state.metrics->count(Answered::passed);
     bool first = true;
@@ -425,7 +428,7 @@ Task<bool> Session::relay(Exchange& exchange, const RouteState& state) {
         const Ended ended = co_await exchange.next(data);
         if (ended != Ended::well) {
             must_close_ = true;
-            if (first) co_return co_await answer(Problem::upstream_failed, {});
+            if (first) co_return co_await answer(Problem::upstream_failed);
             cut();  // half an answer: the client must not take it for a whole one
             co_return false;
         }

@@ -17,9 +17,6 @@
 
 namespace semel::gateway {
 
-// Named inside of co_await expressions, where gcc 12 destroys an aggregate twice.
-static_assert(std::is_trivially_destructible_v<http::ProblemDetails>);
-
 class Session : public std::enable_shared_from_this<Session> {
 public:
     static constexpr std::size_t buffer_bytes = 8 * 1024;
@@ -44,7 +41,6 @@ public:
     [[nodiscard]] const http::RequestHead& head() const { return reader_->head(); }
     [[nodiscard]] const std::string& peer() const { return peer_; }
     [[nodiscard]] std::optional<std::string_view> certificate_subject() const;
-    [[nodiscard]] bool encrypted() { return stream_.tls() != nullptr; }
 
     /// Whether the connection can go on after this answer.
     [[nodiscard]] bool goes_on() const;
@@ -57,6 +53,9 @@ public:
     [[nodiscard]] bool client_gone() const { return gone_; }
     /// Answers with a problem document. The result is whether the connection goes on.
     Task<bool> answer(http::Problem problem, http::ProblemDetails details);
+    Task<bool> answer(http::Problem problem, std::string_view detail = {});
+    /// Answers what cannot be read, or is too large; the connection ends.
+    Task<bool> refuse(http::Fault fault);
 
     /// Whether a field of the client may go on at all: nothing that speaks in our name or in a trusted peer's.
     [[nodiscard]] bool keeps(const http::Field& field, const Site& site) const;

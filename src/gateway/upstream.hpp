@@ -70,7 +70,6 @@ public:
     void tick(SteadyTime now);
 
     [[nodiscard]] const Upstream& config() const { return config_; }
-    [[nodiscard]] std::size_t idle() const { return idle_.size(); }
 
 private:
     std::unique_ptr<UpstreamConnection> take_idle();

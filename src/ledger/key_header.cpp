@@ -61,4 +61,13 @@ Result<Key> key_from_header(std::string_view value, KeyFormat format) {
     return Key::parse(std::move(*text), format);
 }
 
+std::string key_to_header(const Key& key) {
+    std::string out = "\"";
+    for (const char c : key.text()) {
+        if (c == '"' || c == '\\') out += '\\';
+        out += c;
+    }
+    return out + '"';
+}
+
 }  // namespace semel

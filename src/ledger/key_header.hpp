@@ -1,6 +1,7 @@
 // The Idempotency-Key header: a Structured Field string by the draft, bare in the wild. Both spellings name one key.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "semel/operation.hpp"
@@ -14,5 +15,8 @@ namespace semel {
 /// Parameters, lists and anything else are `invalid`, as is a key that is not of `format`. Two header lines must be
 /// joined with a comma, or refused, by the caller: they are a list, not a key.
 Result<Key> key_from_header(std::string_view value, KeyFormat format = KeyFormat::any);
+
+/// The value that names this key, as a Structured Field string: any key can be written so.
+std::string key_to_header(const Key& key);
 
 }  // namespace semel

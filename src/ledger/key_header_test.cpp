@@ -74,5 +74,15 @@ TEST(KeyHeader, TheFormatHoldsForBothSpellings) {
     EXPECT_FALSE(key_from_header("\"order-7\"", KeyFormat::uuid).ok());
 }
 
+TEST(KeyHeader, IsReadBackAsItWasWritten) {
+    for (const char* text : {"k1", "with space", R"(a "quoted" \ one)", "a,b;c"}) {
+        const auto key = Key::parse(text);
+        ASSERT_TRUE(key);
+        const auto again = key_from_header(key_to_header(*key));
+        ASSERT_TRUE(again) << text;
+        EXPECT_EQ(again->text(), text);
+    }
+}
+
 }  // namespace
 }  // namespace semel
