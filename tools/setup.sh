@@ -5,13 +5,15 @@ packages_of() {
     case $1 in
         build)
             echo g++ cmake ninja-build pkg-config mold libboost1.81-dev libsimdjson-dev libcli11-dev libfmt-dev \
-                libsqlite3-dev libpq-dev libssl-dev libyaml-cpp-dev prometheus-cpp-dev libmimalloc-dev
+                libsqlite3-dev libpq-dev libssl-dev libyaml-cpp-dev prometheus-cpp-dev libmimalloc-dev \
+                librdkafka-dev librabbitmq-dev libnats-dev libhiredis-dev libcurl4-openssl-dev
             ;;
         test)
             echo libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev sqlite3 \
                 postgresql-15 postgresql-client-15 pgbouncer nginx-light openssl python3 python3-psycopg \
-                python3-jsonschema python3-yaml
+                python3-jsonschema python3-yaml redis-server nats-server rabbitmq-server
             node_packages
+            java_packages
             ;;
         lint) echo git clang-format clang-tidy shellcheck python3 ;;
         fuzz) echo clang-14 libclang-rt-14-dev ;;
@@ -26,6 +28,10 @@ node_packages() {
     if ! { have node && have npm; }; then echo nodejs npm; fi
 }
 
+java_packages() {
+    if ! { have java && have mvn; }; then echo openjdk-17-jdk-headless maven; fi
+}
+
 node_example=examples/in-your-transaction/node
 
 # setup_for GROUP…: everything those groups need is there when it returns. Takes a few milliseconds if nothing is missing.
@@ -35,7 +41,10 @@ setup_for() {
     # shellcheck disable=SC2086  # one word per package
     install_packages $wanted
     for group; do
-        if [[ $group == test ]]; then install_node_modules "$node_example"; fi
+        if [[ $group == test ]]; then
+            install_node_modules "$node_example"
+            fetch_kafka
+        fi
     done
 }
 
@@ -79,6 +88,14 @@ install_node_modules() {
         exit 1
     }
     touch "$installed"
+}
+
+# The jars of the Kafka that tests run, from Maven.
+fetch_kafka() {
+    tests/servers/fetch-kafka || {
+        say "could not fetch Kafka"
+        exit 1
+    }
 }
 
 # The libraries of `bench gateway --peers`, from npm and PyPI.
