@@ -12,6 +12,10 @@
 #include "ledger/json_pointer.hpp"
 #include "semel/operation.hpp"
 #include "semel/record.hpp"
+#include "settings/addresses.hpp"
+#include "settings/listeners.hpp"
+#include "settings/mark.hpp"
+#include "settings/values.hpp"
 
 namespace semel::gateway {
 
@@ -19,59 +23,12 @@ using std::chrono::hours;
 using std::chrono::milliseconds;
 using std::chrono::minutes;
 using std::chrono::seconds;
-
-/// A place in the file, for messages: "semel.yaml:12".
-struct Mark {
-    std::string file{};
-    int line = 0;  ///< from 1
-    [[nodiscard]] std::string text() const { return file + ":" + std::to_string(line); }
-    bool operator==(const Mark&) const = default;
-};
-
-struct Address {
-    std::string host{};  ///< a numeric address; `localhost` is read as 127.0.0.1
-    std::uint16_t port = 0;
-    [[nodiscard]] std::string text() const;  ///< `127.0.0.1:8080`, `[::1]:8080`
-    [[nodiscard]] bool loopback() const;
-    bool operator==(const Address&) const = default;
-};
-
-/// Files in PEM. A client certificate is asked for when `client_ca` is given.
-struct ServerTls {
-    std::string certificate{};
-    std::string key{};
-    std::string client_ca{};                  ///< empty: no client certificates
-    bool client_certificate_required = true;  ///< with client_ca; false: asked for, not demanded
-    bool operator==(const ServerTls&) const = default;
-};
-
-struct ClientTls {
-    std::string ca{};           ///< empty: the system's
-    std::string certificate{};  ///< shown to the upstream, with `key`; empty: none
-    std::string key{};
-    std::string server_name{};  ///< checked instead of the host's; empty: the host's
-    bool operator==(const ClientTls&) const = default;
-};
+using namespace settings;  // NOLINT(google-build-using-namespace): what every configuration is made of
 
 struct Listen {
     Address address{};
     std::optional<ServerTls> tls{};
     bool operator==(const Listen&) const = default;
-};
-
-struct Admin {
-    Address address{};
-    std::optional<ServerTls> tls{};
-    std::string token{};  ///< demanded as `Authorization: Bearer`; off loopback this or client certificates must be set
-    bool operator==(const Admin&) const = default;
-};
-
-struct UpstreamServer {
-    bool tls = false;
-    std::string host{};  ///< a name or an address
-    std::uint16_t port = 0;
-    [[nodiscard]] std::string text() const;  ///< `http://127.0.0.1:9000`
-    bool operator==(const UpstreamServer&) const = default;
 };
 
 struct Upstream {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "gateway/config.hpp"
-#include "gateway/setting.hpp"
+#include "settings/setting.hpp"
 
 namespace semel::gateway {
 

@@ -12,6 +12,7 @@
 #include "http/chars.hpp"
 #include "http/fields.hpp"
 #include "http/target.hpp"
+#include "settings/values.hpp"
 
 namespace semel::gateway {
 namespace {

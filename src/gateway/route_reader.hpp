@@ -3,7 +3,8 @@
 
 #include <vector>
 
-#include "gateway/setting.hpp"
+#include "gateway/config.hpp"
+#include "settings/setting.hpp"
 
 namespace semel::gateway {
 

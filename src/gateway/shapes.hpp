@@ -5,7 +5,8 @@
 #include <array>
 #include <string_view>
 
-#include "gateway/setting.hpp"
+#include "gateway/config.hpp"
+#include "settings/setting.hpp"
 
 namespace semel::gateway {
 
@@ -17,20 +18,10 @@ inline constexpr Shape config_shape{"config", config_names};
 inline constexpr auto listen_names = std::to_array<std::string_view>({"address", "tls"});
 inline constexpr Shape listen_shape{"listen", listen_names};
 
-inline constexpr auto admin_names = std::to_array<std::string_view>({"address", "token", "tls"});
-inline constexpr Shape admin_shape{"admin", admin_names};
-
-inline constexpr auto server_tls_names =
-    std::to_array<std::string_view>({"certificate", "key", "client_ca", "client_certificate"});
-inline constexpr Shape server_tls_shape{"server_tls", server_tls_names};
-
 inline constexpr auto upstream_names =
     std::to_array<std::string_view>({"servers", "tls", "connect_timeout", "response_timeout", "connections_max",
                                      "idle_connections_max", "idle_timeout", "failures_max", "failure_pause"});
 inline constexpr Shape upstream_shape{"upstream", upstream_names};
-
-inline constexpr auto client_tls_names = std::to_array<std::string_view>({"ca", "certificate", "key", "server_name"});
-inline constexpr Shape client_tls_shape{"client_tls", client_tls_names};
 
 inline constexpr auto tenant_names = std::to_array<std::string_view>(
     {"header", "jwt", "client_certificate", "peer_header", "peers", "secret", "previous_secrets"});

@@ -1,6 +1,7 @@
-#include "gateway/addresses.hpp"
+#include "settings/addresses.hpp"
 
 #include <arpa/inet.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -9,7 +10,7 @@
 
 #include "http/fields.hpp"
 
-namespace semel::gateway {
+namespace semel::settings {
 namespace {
 
 constexpr std::size_t address_text_max = 45;
@@ -57,7 +58,19 @@ std::string numeric_host(std::string_view text, int family) {
     return inet_ntop(family, bytes.data(), spelt.data(), spelt.size());
 }
 
+std::string host_and_port(const std::string& host, std::uint16_t port) {
+    return host.find(':') == std::string::npos ? fmt::format("{}:{}", host, port) : fmt::format("[{}]:{}", host, port);
+}
+
 }  // namespace
+
+std::string Address::text() const { return host_and_port(host, port); }
+
+bool Address::loopback() const { return host == "::1" || host.starts_with("127."); }
+
+std::string UpstreamServer::text() const {
+    return fmt::format("{}://{}", tls ? "https" : "http", host_and_port(host, port));
+}
 
 std::optional<Address> parse_address(std::string_view text) {
     const auto parts = split(text);
@@ -92,4 +105,4 @@ std::optional<UpstreamServer> parse_upstream_server(std::string_view text) {
     return server;
 }
 
-}  // namespace semel::gateway
+}  // namespace semel::settings

@@ -1,8 +1,8 @@
-#include "gateway/addresses.hpp"
+#include "settings/addresses.hpp"
 
 #include <gtest/gtest.h>
 
-namespace semel::gateway {
+namespace semel::settings {
 namespace {
 
 TEST(Addresses, ReadsAddressesToListenOn) {
@@ -70,4 +70,4 @@ TEST(Addresses, ReadsUpstreamServers) {
 }
 
 }  // namespace
-}  // namespace semel::gateway
+}  // namespace semel::settings

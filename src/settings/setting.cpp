@@ -1,18 +1,21 @@
-#include "gateway/setting.hpp"
+#include "settings/setting.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <fstream>
 #include <numeric>
+#include <system_error>
 #include <unordered_map>
 
 #include "base/assert.hpp"
 #include "base/duration.hpp"
 #include "base/quote.hpp"
 
-namespace semel::gateway {
+namespace semel::settings {
 namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -281,6 +284,11 @@ std::optional<std::string> Setting::text_or_empty(std::string_view right) const 
     return node_->text;
 }
 
+std::optional<std::string> Setting::as_written(std::string_view right) const {
+    if (is_scalar() && (type() == Type::number || type() == Type::boolean)) return node_->text;
+    return text_or_empty(right);
+}
+
 std::optional<std::uint64_t> Setting::whole(std::uint64_t least, std::uint64_t most) const {
     if (is_scalar() && (type() == Type::number || type() == Type::any))
         if (const auto value = parse_whole(node_->text); value && *value >= least && *value <= most) return value;
@@ -354,6 +362,19 @@ std::vector<Setting> Setting::some_items(std::string_view right) const {
     return items(right);
 }
 
+std::vector<std::pair<std::string, Setting>> Setting::entries(std::string_view right) const {
+    std::vector<std::pair<std::string, Setting>> all;
+    if (!is_mapping()) expected(right);
+    if (!is_mapping()) return all;
+    for (const YamlNode& child : node_->children) {
+        const bool plain = std::ranges::all_of(child.name, [](unsigned char c) { return c > 0x20 && c < 0x7f; });
+        Setting value(child, fmt::format("{}.{}", path_, plain ? child.name : in_quotes(child.name)), *problems_);
+        value.hidden_ = hidden_;
+        all.emplace_back(child.name, std::move(value));
+    }
+    return all;
+}
+
 std::optional<Mapping> Setting::mapping(const Shape& shape, std::string_view right) const {
     if (is_mapping()) return Mapping(*this, shape);
     expected(right);
@@ -396,4 +417,17 @@ void Mapping::refuse(std::string_view name, std::string_view why) const {
     setting_.problems_->add(setting_.node_->line, fmt::format("{}: {}", path_of(name), why));
 }
 
-}  // namespace semel::gateway
+// ---- the file ------------------------------------------------------------------------------------------------------
+
+Result<std::string> read_settings_file(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    if (!file)
+        return Failure{Code::invalid, fmt::format("cannot be opened: {}", std::generic_category().message(errno))};
+    std::string text(yaml_bytes_max + 1, '\0');
+    file.read(text.data(), static_cast<std::streamsize>(text.size()));
+    if (file.bad()) return Failure{Code::invalid, "cannot be read; name a file, not a folder"};
+    text.resize(static_cast<std::size_t>(file.gcount()));
+    return text;
+}
+
+}  // namespace semel::settings

@@ -15,10 +15,12 @@
 #include <utility>
 #include <vector>
 
-#include "gateway/config.hpp"
-#include "gateway/yaml_tree.hpp"
+#include "semel/result.hpp"
+#include "semel/time.hpp"
+#include "settings/mark.hpp"
+#include "settings/yaml_tree.hpp"
 
-namespace semel::gateway {
+namespace semel::settings {
 
 struct ConfigProblem {
     Mark mark{};  ///< line 0: the file as a whole
@@ -44,6 +46,10 @@ private:
     std::vector<ConfigProblem> found_{};
     std::size_t more_ = 0;
 };
+
+/// The text of a configuration file; more than yaml_bytes_max is cut one byte behind that, for parse_yaml to refuse. A
+/// failure's message is that of a problem with the file as a whole.
+Result<std::string> read_settings_file(const std::string& path);
 
 using Environment = std::function<const char*(const std::string&)>;
 
@@ -86,6 +92,8 @@ public:
     /// A text with at least one character and without control characters. `right` describes it: "a path".
     [[nodiscard]] std::optional<std::string> text(std::string_view right) const;
     [[nodiscard]] std::optional<std::string> text_or_empty(std::string_view right) const;
+    /// A text, a number or a boolean, as it is written: for what another program reads.
+    [[nodiscard]] std::optional<std::string> as_written(std::string_view right) const;
     [[nodiscard]] std::optional<std::uint64_t> whole(std::uint64_t least, std::uint64_t most) const;
     [[nodiscard]] std::optional<bool> boolean() const;
     /// `or_else` says what else would be right: "permanent, or ".
@@ -98,6 +106,8 @@ public:
     [[nodiscard]] std::vector<Setting> items(std::string_view right) const;
     /// As items; a list without elements is a problem, too.
     [[nodiscard]] std::vector<Setting> some_items(std::string_view right) const;
+    /// Every name and value of a mapping whose names are the user's own. Nothing, and a problem, if it is no mapping.
+    [[nodiscard]] std::vector<std::pair<std::string, Setting>> entries(std::string_view right) const;
     /// Names that are not of the shape are refused. Nothing if it is no mapping.
     [[nodiscard]] std::optional<Mapping> mapping(const Shape& shape, std::string_view right) const;
 
@@ -166,4 +176,4 @@ auto word_of(const std::array<std::pair<std::string_view, Value>, count>& meanin
     };
 }
 
-}  // namespace semel::gateway
+}  // namespace semel::settings

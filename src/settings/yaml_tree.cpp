@@ -1,4 +1,4 @@
-#include "gateway/yaml_tree.hpp"
+#include "settings/yaml_tree.hpp"
 
 #include <fmt/format.h>
 #include <simdjson.h>
@@ -12,7 +12,7 @@
 
 #include "base/quote.hpp"
 
-namespace semel::gateway {
+namespace semel::settings {
 namespace {
 
 /// Ends the parsing at once: nothing after it can be trusted, or there is too much of it.
@@ -209,4 +209,4 @@ YamlParsed parse_yaml(std::string_view text) {
     return {.root = builder.take()};
 }
 
-}  // namespace semel::gateway
+}  // namespace semel::settings

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace semel::gateway {
+namespace semel::settings {
 
 inline constexpr std::size_t yaml_bytes_max = 1U << 20;
 inline constexpr std::size_t yaml_depth_max = 16;
@@ -43,4 +43,4 @@ struct YamlParsed {
 /// Reads one document, which may have the same name twice in a mapping. Never throws for what the text holds.
 YamlParsed parse_yaml(std::string_view text);
 
-}  // namespace semel::gateway
+}  // namespace semel::settings
