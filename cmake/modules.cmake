@@ -16,10 +16,10 @@ function(semel_module NAME DIR)
 endfunction()
 
 # semel_test(NAME SOURCES … LINKS …): a GoogleTest program; each of its tests is a ctest of its own.
-# MAIN: the sources bring their own main(). WHOLE: run as one ctest. OWN_SERVERS: as WHOLE, beside servers of its own that it
-# may kill. TIMEOUT: seconds.
+# MAIN: the sources bring their own main(). WHOLE: run as one ctest. OWN_SERVERS names: as WHOLE, beside servers of its own that
+# it may kill (postgres,redis…; `all`). TIMEOUT: seconds.
 function(semel_test NAME)
-  cmake_parse_arguments(ARG "WHOLE;MAIN;OWN_SERVERS" "TIMEOUT" "SOURCES;LINKS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "WHOLE;MAIN" "TIMEOUT;OWN_SERVERS" "SOURCES;LINKS;LABELS" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()
@@ -30,7 +30,10 @@ function(semel_test NAME)
   endif()
   if(ARG_WHOLE OR ARG_OWN_SERVERS)
     if(ARG_OWN_SERVERS)
-      add_test(NAME ${NAME} COMMAND ${PROJECT_SOURCE_DIR}/tests/servers/with-servers $<TARGET_FILE:${NAME}>)
+      if(NOT ARG_OWN_SERVERS STREQUAL all)
+        set(only --only ${ARG_OWN_SERVERS})
+      endif()
+      add_test(NAME ${NAME} COMMAND ${PROJECT_SOURCE_DIR}/tests/servers/with-servers ${only} $<TARGET_FILE:${NAME}>)
     else()
       add_test(NAME ${NAME} COMMAND ${NAME})
     endif()

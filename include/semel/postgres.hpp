@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "semel/inbox.hpp"
 #include "semel/once.hpp"
 #include "semel/store.hpp"
 
@@ -30,6 +31,9 @@ Result<std::unique_ptr<Store>> open(Options options);
 int schema_version();
 /// Creates or updates the schema `semel`, in one transaction under a lock. Returns the version; `invalid` if it is newer.
 Result<int> migrate(const Options& options);
+
+/// The consumer's side of the same database, on a connection of its own. Connects and checks as `open` does.
+Result<std::unique_ptr<Inbox>> open_inbox(Options options);
 
 // ---- in your own transaction -----------------------------------------------------------------------------------
 // On a caller's own connection with a transaction open, in a database with the schema `semel`. Nothing here begins,

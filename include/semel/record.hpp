@@ -49,11 +49,11 @@ enum class Transition : std::uint8_t {
 };
 std::string_view name(Transition what);
 
-struct Event {
+struct HistoryEntry {
     Transition what;
     TimePoint at{};
     Token token{};
-    bool operator==(const Event&) const = default;
+    bool operator==(const HistoryEntry&) const = default;
 };
 
 struct Record {
@@ -85,7 +85,7 @@ struct Record {
     std::optional<TimePoint> unknown_since{};
     std::string resolved_by{};
     std::string resolved_why{};
-    std::vector<Event> history{};  ///< the last few, oldest first
+    std::vector<HistoryEntry> history{};  ///< the last few, oldest first
 
     // Result.
     Outcome outcome{};  ///< meaningful when settled

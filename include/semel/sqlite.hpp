@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 
+#include "semel/inbox.hpp"
 #include "semel/once.hpp"
 #include "semel/store.hpp"
 
@@ -38,6 +39,10 @@ Result<std::unique_ptr<Store>> open(Options options);
 
 /// Creates or updates Semel's tables in the database of this connection. Returns the schema version.
 Result<int> migrate(sqlite3* connection);
+
+/// The consumer's side of a SQLite database, on a connection of its own; makes Semel's tables if they are not there. Needs
+/// no ownership: any number of inboxes may share the file with each other and with the owner of its store.
+Result<std::unique_ptr<Inbox>> open_inbox(Options options);
 
 // ---- in your own transaction -----------------------------------------------------------------------------------
 // The connection must have a transaction open (BEGIN IMMEDIATE is best: a deferred one may answer RetryTransaction) on a

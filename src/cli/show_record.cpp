@@ -164,7 +164,7 @@ std::string record_detail(const Record& record, TimePoint now, const std::string
         label = "";
     }
     label = "history";
-    for (const Event& event : record.history) {
+    for (const HistoryEntry& event : record.history) {
         line(label, fmt::format("{}  {}, token {}", to_text(event.at), name(event.what), event.token.value));
         label = "";
     }

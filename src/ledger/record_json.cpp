@@ -69,7 +69,7 @@ void write_record(JsonWriter& json, const Record& record, TimePoint now) {
     for (const Checkpoint& checkpoint : record.checkpoints)
         json.begin_object().member("name", checkpoint.name).member("bytes", checkpoint.value.size()).end_object();
     json.end_array().name("history").begin_array();
-    for (const Event& event : record.history) {
+    for (const HistoryEntry& event : record.history) {
         json.begin_object().member("at", to_text(event.at)).member("what", name(event.what));
         json.member("token", event.token.value).end_object();
     }

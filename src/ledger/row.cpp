@@ -108,7 +108,7 @@ std::string head_of(const Record& r) {
     field.time(Tag::unknown_since, r.unknown_since);
     field.text(Tag::resolved_by, r.resolved_by);
     field.text(Tag::resolved_why, r.resolved_why);
-    for (const Event& event : r.history) {
+    for (const HistoryEntry& event : r.history) {
         ByteWriter inner;
         inner.u8(static_cast<std::uint8_t>(event.what));
         inner.varint(zigzag(micros(event.at)));

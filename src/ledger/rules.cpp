@@ -358,12 +358,25 @@ Decision expire_owner(std::optional<Record> record, Epoch dead, TimePoint now) {
     return change(std::move(*record), Ok{});
 }
 
-Decision sweep(std::optional<Record> record, TimePoint now) {
+namespace {
+
+/// How long an identity that may not be forgotten yet is left alone before it is looked at again.
+constexpr Duration held_back_for = std::chrono::minutes{10};
+
+}  // namespace
+
+Decision sweep(std::optional<Record> record, TimePoint now, TimePoint progress) {
     const auto sweepable = [](State state) {
         return state == State::settled || SEMEL_MUTATION(sweep_takes_unknown, false, state == State::unknown);
     };
     if (!record || !sweepable(record->state)) return keep(std::move(record), Ok{});
-    if (SEMEL_MUTATION(swept_before_retention, expires_at(*record) <= now, true)) return remove(Ok{});
+    if (SEMEL_MUTATION(swept_before_retention, expires_at(*record) <= now, true)) {
+        if (*record->settled_at < progress) return remove(Ok{});
+        // Its message was applied and perhaps not acknowledged: the retention is as long as that lasts.
+        const TimePoint from = std::max(*record->settled_at, record->key_time.value_or(*record->settled_at));
+        record->policy.retention.identity = now + held_back_for - from;
+        return change(std::move(*record), Ok{});
+    }
     const auto response = record->policy.retention.response;
     const bool holds_answer = record->outcome.kept || record->operation.has_value();
     const bool kept_longer =

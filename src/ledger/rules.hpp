@@ -27,8 +27,9 @@ Decision decide(std::optional<Record> record, const Command& command, const Mome
 /// The store's own command: the process that ran as `dead` or earlier is gone (I5).
 Decision expire_owner(std::optional<Record> record, Epoch dead, TimePoint now);
 
-/// The store's own command: forget what may be forgotten at `now`. Never touches what is running or unknown.
-Decision sweep(std::optional<Record> record, TimePoint now);
+/// The store's own command: forget what may be forgotten at `now`. Never touches what is running or unknown, and forgets no
+/// identity that was settled at `progress` or later: a broker could still deliver that message again.
+Decision sweep(std::optional<Record> record, TimePoint now, TimePoint progress = never);
 
 /// Whether a group that contains this answer may stand.
 bool stands(const Answer& answer);

@@ -108,7 +108,7 @@ std::string essence(const std::optional<Record>& record) {
                        r.outcome.body + (r.outcome.kept ? "" : "/tombstone") + " by " + r.resolved_by + " key " +
                        (r.operation ? r.operation->text() : "-") + " correlation " + r.correlation;
     for (const Checkpoint& c : r.checkpoints) text += " " + c.name + "=" + c.value;
-    for (const Event& e : r.history) text += " " + std::string(name(e.what));
+    for (const HistoryEntry& e : r.history) text += " " + std::string(name(e.what));
     return text;
 }
 

@@ -122,7 +122,7 @@ public:
                     if (*at != TimePoint{}) *at -= time;
                 for (auto* at : {&record.key_time, &record.unknown_since, &record.settled_at})
                     if (*at) **at -= time;
-                for (Event& event : record.history) event.at -= time;
+                for (HistoryEntry& event : record.history) event.at -= time;
                 put(record);
             }
             cursor = page.next;

@@ -24,105 +24,20 @@
 #include "ledger/plan.hpp"
 #include "ledger/row.hpp"
 #include "semel/postgres.hpp"
+#include "stores/postgres/rows.hpp"
 #include "stores/postgres/schema.hpp"
 #include "stores/postgres/wire.hpp"
 
 namespace semel::postgres {
 namespace {
 
-constexpr std::int64_t token_block = 1024;  // semel.token's increment
 static_assert(Session::groups_max <= token_block, "a batch takes one block of tokens");
 
 /// How long a released operation keeps its row; longer than any statement can take.
 constexpr Duration released_row_kept = std::chrono::hours{1};
-constexpr std::int16_t released_state = 0;
 
 /// How often one execute looks again at an operation that others insert and remove meanwhile.
 constexpr int looks_max = 4;
-
-constexpr std::string_view columns = "op, token, due, state, scope, key, record, outcome";
-
-constexpr const char* clock_sql = "select (extract(epoch from clock_timestamp()) * 1000000)::bigint";
-
-// ---- rows ------------------------------------------------------------------------------------------------------
-
-/// From the first column.
-OperationId id_at(const Rows& rows, int at) {
-    OperationId id;
-    const std::string_view bytes = rows.bytes(at, 0);
-    SEMEL_ASSERT(bytes.size() == id.bytes.size(), "a uuid has 16 bytes");
-    std::ranges::copy(bytes, id.bytes.begin());
-    return id;
-}
-
-Row read_row(const Rows& rows, int at) {
-    Row row;
-    row.id = id_at(rows, at);
-    row.token.value = static_cast<std::uint64_t>(rows.integer(at, 1));
-    if (!rows.is_null(at, 2)) row.due = rows.integer(at, 2);
-    row.state = static_cast<State>(rows.integer(at, 3));
-    row.scope = rows.optional_bytes(at, 4);
-    row.key = rows.optional_bytes(at, 5);
-    row.record = rows.bytes(at, 6);
-    row.outcome = rows.optional_bytes(at, 7);
-    return row;
-}
-
-Found found_in(const Rows& rows, int at) {
-    // Nothing of a released record is left: one that has lost its state only is damaged.
-    if (rows.integer(at, 3) == released_state && rows.bytes(at, 6).empty()) return std::optional<Record>{};
-    auto record = from_row(read_row(rows, at));
-    if (!record) return std::move(record).failure();
-    return std::optional<Record>(std::move(*record));
-}
-
-/// Rows as the parameters of a set-based INSERT or UPDATE, sorted by id so that two batches cannot deadlock.
-Params row_params(std::vector<Row> rows) {
-    std::ranges::sort(rows, {}, &Row::id);
-    auto ids = Params::uuids();
-    auto tokens = Params::int8s();
-    auto dues = Params::int8s();
-    auto states = Params::int2s();
-    auto scopes = Params::texts();
-    auto keys = Params::texts();
-    auto records = Params::byteas();
-    auto outcomes = Params::byteas();
-    for (const Row& row : rows) {
-        ids.bytes(view(row.id.bytes));
-        tokens.int8(static_cast<std::int64_t>(row.token.value));
-        dues.int8(row.due);
-        states.int2(static_cast<std::int16_t>(row.state));
-        scopes.bytes(row.scope);
-        keys.bytes(row.key);
-        records.bytes(std::string_view(row.record));
-        outcomes.bytes(row.outcome);
-    }
-    Params params;
-    params.array(std::move(ids)).array(std::move(tokens)).array(std::move(dues)).array(std::move(states));
-    params.array(std::move(scopes)).array(std::move(keys)).array(std::move(records)).array(std::move(outcomes));
-    return params;
-}
-
-constexpr const char* insert_sql =
-    "insert into semel.operation (op, token, due, state, scope, key, record, outcome) "
-    "select * from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::smallint[], $5::text[], $6::text[], $7::bytea[], "
-    "$8::bytea[]) on conflict (op) do nothing returning op";
-
-constexpr const char* update_sql =
-    "update semel.operation as o set token = u.token, due = u.due, state = u.state, scope = u.scope, key = u.key, "
-    "record = u.record, outcome = u.outcome "
-    "from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::smallint[], $5::text[], $6::text[], $7::bytea[], "
-    "$8::bytea[]) "
-    "as u (op, token, due, state, scope, key, record, outcome) where o.op = u.op";
-
-Params ids_param(std::vector<OperationId> ids) {
-    std::ranges::sort(ids);
-    auto array = Params::uuids();
-    for (const OperationId& id : ids) array.bytes(view(id.bytes));
-    Params params;
-    params.array(std::move(array));
-    return params;
-}
 
 // ---- session ---------------------------------------------------------------------------------------------------
 
@@ -614,6 +529,7 @@ Result<Swept> PostgresStore::sweep(std::size_t limit, bool accept_clock) {
         columns);
     wire.send(due_sql.c_str(), params);
     wire.send(clock_sql);
+    wire.send("select min(progress) from semel.consumer_member");
     auto answered = wire.round_trip(options_.timeout);
     if (auto* error = std::get_if<WireError>(&answered)) return failed(*error, "find what to sweep");
     const auto& rows = std::get<0>(answered);
@@ -622,6 +538,7 @@ Result<Swept> PostgresStore::sweep(std::size_t limit, bool accept_clock) {
         wire.roll_back(options_.timeout);
         return Swept{};
     }
+    const TimePoint progress = rows[5].is_null(0, 0) ? never : time_from_micros(rows[5].integer(0, 0));
     std::optional<TimePoint> last;
     if (rows[2].integer(0, 0) != 0) last = time_from_micros(rows[2].integer(0, 0));
     if (auto trusted = check_sweep_clock(last, now, accept_clock); !trusted) {
@@ -640,7 +557,7 @@ Result<Swept> PostgresStore::sweep(std::size_t limit, bool accept_clock) {
         // What cannot be trusted is kept for a person to look at.
         auto record = from_row(read_row(rows[3], at));
         if (!record) continue;
-        Decision decision = semel::sweep(std::move(*record), now);
+        Decision decision = semel::sweep(std::move(*record), now, progress);
         if (!decision.changed) continue;
         if (decision.next)
             updates.push_back(to_row(*decision.next));

@@ -28,7 +28,7 @@ std::string one_line(const char* message) {
 
 // ---- parameters ------------------------------------------------------------------------------------------------
 
-void Params::add(std::uint32_t type, std::string bytes) {
+void Params::add(std::uint32_t type, std::optional<std::string> bytes) {
     types_.push_back(type);
     values_.push_back(std::move(bytes));
 }
@@ -49,6 +49,11 @@ Params& Params::bytea(std::string_view value) {
 }
 Params& Params::uuid(std::string_view bytes16) {
     add(2950, std::string(bytes16));
+    return *this;
+}
+
+Params& Params::null() {
+    add(0, std::nullopt);
     return *this;
 }
 
@@ -156,8 +161,11 @@ std::string without_password(const std::string& uri) {
 
 Result<Wire> Wire::connect(const std::string& uri, Duration connect_timeout) {
     const std::string seconds = std::to_string(std::max<std::int64_t>(2, connect_timeout / std::chrono::seconds{1}));
-    const char* names[] = {"dbname", "connect_timeout", "fallback_application_name", "client_encoding", nullptr};
-    const char* values[] = {uri.c_str(), seconds.c_str(), "semel", "UTF8", nullptr};
+    // A peer that is gone without a word is noticed also by calls without a deadline; the URI may say otherwise.
+    const char* names[] = {"keepalives_idle", "keepalives_interval", "keepalives_count",          "tcp_user_timeout",
+                           "dbname",          "connect_timeout",     "fallback_application_name", "client_encoding",
+                           nullptr};
+    const char* values[] = {"10", "5", "3", "25000", uri.c_str(), seconds.c_str(), "semel", "UTF8", nullptr};
     Wire wire;
     wire.connection_.reset(PQconnectdbParams(names, values, 1));
     if (PQstatus(wire.connection_.get()) != CONNECTION_OK)
@@ -184,10 +192,10 @@ namespace {
 
 /// The parameters as libpq takes them.
 struct Bound {
-    explicit Bound(const std::vector<std::string>& from) : formats(from.size(), 1) {
-        for (const std::string& value : from) {
-            values.push_back(value.data());
-            lengths.push_back(static_cast<int>(value.size()));
+    explicit Bound(const std::vector<std::optional<std::string>>& from) : formats(from.size(), 1) {
+        for (const std::optional<std::string>& value : from) {
+            values.push_back(value ? value->data() : nullptr);
+            lengths.push_back(value ? static_cast<int>(value->size()) : 0);
         }
     }
     [[nodiscard]] int count() const { return static_cast<int>(values.size()); }
@@ -286,6 +294,18 @@ std::variant<std::vector<Rows>, WireError> Wire::round_trip(Duration timeout) {
         if (ready > 0 && (wait.revents & (POLLIN | POLLHUP | POLLERR)) != 0 && PQconsumeInput(connection) != 1)
             return lost("read");
     }
+}
+
+bool Wire::plain() {
+    if (usable() && PQexitPipelineMode(connection_.get()) == 1 && PQsetnonblocking(connection_.get(), 0) == 0)
+        return true;
+    return usable_ = false;
+}
+
+bool Wire::pipelined() {
+    if (usable() && PQsetnonblocking(connection_.get(), 1) == 0 && PQenterPipelineMode(connection_.get()) == 1)
+        return true;
+    return usable_ = false;
 }
 
 bool Wire::roll_back(Duration timeout) {

@@ -25,6 +25,7 @@ public:
     Params& text(std::string_view value);
     Params& bytea(std::string_view value);
     Params& uuid(std::string_view bytes16);
+    Params& null();  ///< of the type that the statement asks for
 
     /// Arrays: begin, then one call per element.
     class Array {
@@ -53,9 +54,9 @@ public:
 
 private:
     friend class Wire;
-    void add(std::uint32_t type, std::string bytes);
+    void add(std::uint32_t type, std::optional<std::string> bytes);
     std::vector<std::uint32_t> types_;
-    std::vector<std::string> values_;
+    std::vector<std::optional<std::string>> values_;
 };
 
 /// The rows of one statement, in binary.
@@ -113,8 +114,13 @@ public:
     /// Ends a transaction that failed. False: the connection is of no more use.
     bool roll_back(Duration timeout);
 
+    /// For code that uses the connection in its ordinary, blocking way: between round trips, until `pipelined`.
+    /// False: the connection is of no more use.
+    bool plain();
+    bool pipelined();
+
     [[nodiscard]] bool usable() const { return connection_ != nullptr && usable_; }
-    [[nodiscard]] PGconn* raw() { return connection_.get(); }
+    [[nodiscard]] PGconn* raw() const { return connection_.get(); }
 
 private:
     struct Queued {

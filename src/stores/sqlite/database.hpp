@@ -44,6 +44,8 @@ public:
             bind_null(at);
     }
 
+    [[nodiscard]] sqlite3_stmt* raw() const { return statement_.get(); }
+
     /// SQLITE_ROW, SQLITE_DONE or an error.
     int step() { return sqlite3_step(get()); }
     void reset() {

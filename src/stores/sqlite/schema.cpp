@@ -33,6 +33,57 @@ constexpr const char* migrations[] = {
           from semel_operation;
     insert into semel_meta (name, value) values ('schema', 1), ('token', 1), ('epoch', 0);
     )sql",
+    // 2: what consumers of messages keep beside the ledger; sql/postgres/003_messages.sql says what each is for.
+    R"sql(
+    create table semel_consumer (
+        name            text    primary key,
+        generation      integer not null default 0,
+        generation_last integer not null default 0
+    ) without rowid;
+    create table semel_consumer_member (
+        consumer text    not null,
+        member   text    not null,
+        progress integer not null,
+        beat     integer not null,
+        primary key (consumer, member)
+    ) without rowid;
+    create table semel_shelf (
+        number       integer primary key autoincrement,
+        consumer     text    not null,
+        generation   integer not null,
+        ordering_key text    not null,
+        aggregate    text    not null,
+        sequence     integer,
+        held         integer not null,
+        ready_at     integer not null,
+        tries        integer not null,
+        first_at     integer not null,
+        error        text    not null,
+        message      blob    not null
+    );
+    create index semel_shelf_ready on semel_shelf (consumer, held, ready_at);
+    create index semel_shelf_order on semel_shelf (consumer, ordering_key, number);
+    create table semel_dead_letter (
+        number     integer primary key autoincrement,
+        consumer   text    not null,
+        identity   blob    not null,
+        generation integer not null,
+        scope      text,
+        key        text,
+        reason     text    not null,
+        error      text    not null,
+        tries      integer not null,
+        at         integer not null,
+        message    blob    not null,
+        unique (consumer, identity)
+    );
+    create table semel_order_mark (
+        consumer  text    not null,
+        aggregate text    not null,
+        last      integer not null,
+        primary key (consumer, aggregate)
+    ) without rowid;
+    )sql",
 };
 static_assert(std::size(migrations) == schema_version);
 

@@ -184,6 +184,7 @@ private:
     std::optional<Failure> no_room();
     Result<std::optional<std::int64_t>> meta(const char* key);
     Status set_meta(const char* key, std::int64_t value);
+    Result<TimePoint> least_progress();
 
     Options options_;
     Ownership ownership_;
@@ -438,6 +439,14 @@ Status SqliteStore::set_meta(const char* key, std::int64_t value) {
     return Done{};
 }
 
+/// Whatever was settled earlier can no longer be delivered again to a consumer.
+Result<TimePoint> SqliteStore::least_progress() {
+    auto statement = Statement::prepare(writer_.get(), "select min(progress) from semel_consumer_member");
+    if (!statement) return statement.failure();
+    if (statement->step() != SQLITE_ROW) return failure_of(writer_.get(), "read the consumers' progress");
+    return statement->is_null(0) ? never : time_from_micros(statement->integer(0));
+}
+
 Result<Swept> SqliteStore::sweep(std::size_t limit, bool accept_clock) {
     const std::lock_guard lock(writer_mutex_);
     if (!writer_) return only_reading("sweep");
@@ -450,6 +459,8 @@ Result<Swept> SqliteStore::sweep(std::size_t limit, bool accept_clock) {
         if (auto trusted = check_sweep_clock(last_sweep, now, accept_clock); !trusted) return trusted.failure();
         if (auto saved = set_meta("swept_at", micros(now)); !saved) return saved.failure();
 
+        const auto progress = least_progress();
+        if (!progress) return progress.failure();
         Swept swept;
         std::vector<std::pair<std::int64_t, Record>> found;
         due_.bind(1, static_cast<std::int64_t>(State::settled));
@@ -468,7 +479,7 @@ Result<Swept> SqliteStore::sweep(std::size_t limit, bool accept_clock) {
         due_.reset();
         if (result != SQLITE_DONE) return failure_of(writer_.get(), "find what to sweep");
         for (auto& [rowid, record] : found) {
-            const Decision decision = semel::sweep(std::move(record), now);
+            const Decision decision = semel::sweep(std::move(record), now, *progress);
             if (!decision.changed) continue;
             ++(decision.next ? swept.bodies_dropped : swept.removed);
             // A row that shrinks keeps its place among the large ones, and the page its size. A tombstone is put at the end

@@ -1,0 +1,34 @@
+// Rows of semel.operation on their way between the server and the rules.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "ledger/plan.hpp"
+#include "ledger/row.hpp"
+#include "stores/postgres/wire.hpp"
+
+namespace semel::postgres {
+
+/// The increment of the sequence semel.token: one nextval is good for this many tokens.
+inline constexpr std::int64_t token_block = 1024;
+/// The state of a row whose operation is absent; see 001_ledger.sql.
+inline constexpr std::int16_t released_state = 0;
+
+inline constexpr std::string_view columns = "op, token, due, state, scope, key, record, outcome";
+inline constexpr const char* clock_sql = "select (extract(epoch from clock_timestamp()) * 1000000)::bigint";
+extern const char* const insert_sql;  ///< takes row_params; returns the ids it has put in
+extern const char* const update_sql;  ///< takes row_params
+
+/// From the first column.
+OperationId id_at(const Rows& rows, int at);
+/// From all `columns`.
+Row read_row(const Rows& rows, int at);
+Found found_in(const Rows& rows, int at);
+
+/// Rows as the parameters of a set-based INSERT or UPDATE, sorted by id so that two batches cannot deadlock.
+Params row_params(std::vector<Row> rows);
+Params ids_param(std::vector<OperationId> ids);
+
+}  // namespace semel::postgres
