@@ -6,6 +6,11 @@ install(TARGETS semel_bin RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS semel EXPORT SemelTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY include/semel DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp")
 install(EXPORT SemelTargets NAMESPACE Semel:: DESTINATION ${SEMEL_PACKAGE_DIR})
+# A file of its own for each broker: whoever does not ask for one need not have its client library.
+foreach(broker kafka rabbitmq nats redis)
+  install(TARGETS semel-${broker} EXPORT Semel-${broker} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(EXPORT Semel-${broker} NAMESPACE Semel:: DESTINATION ${SEMEL_PACKAGE_DIR})
+endforeach()
 
 configure_package_config_file(cmake/SemelConfig.cmake.in SemelConfig.cmake
   INSTALL_DESTINATION ${SEMEL_PACKAGE_DIR})
@@ -17,6 +22,13 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/SemelConfig.cmake ${CMAKE_CURRENT_BINA
 file(RELATIVE_PATH SEMEL_PC_TO_PREFIX /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
 configure_file(cmake/semel.pc.in semel.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/semel.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+foreach(broker_and_client kafka=rdkafka rabbitmq=librabbitmq nats=libnats redis=hiredis)
+  string(REPLACE "=" ";" broker_and_client ${broker_and_client})
+  list(GET broker_and_client 0 SEMEL_BROKER)
+  list(GET broker_and_client 1 SEMEL_CLIENT)
+  configure_file(cmake/semel-broker.pc.in semel-${SEMEL_BROKER}.pc @ONLY)
+  install(FILES ${CMAKE_CURRENT_BINARY_DIR}/semel-${SEMEL_BROKER}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endforeach()
 
 # Below packaging/, as far as they exist: man pages and shell completion.
 file(GLOB semel_man_pages CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/packaging/man/*.1)

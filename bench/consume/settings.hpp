@@ -1,0 +1,28 @@
+// What is asked of bench_consume, and its parts.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "support/report.hpp"
+
+namespace semel::bench {
+
+struct ConsumeSettings {
+    std::string postgres{};
+    std::vector<std::string> brokers{"kafka", "rabbitmq", "nats", "redis"};
+    int rounds = 3;
+    int messages = 10'000;          ///< for the fast ones
+    int textbook_messages = 1'000;  ///< for the slow one
+    int latency_messages = 100;
+    int body_bytes = 1024;
+};
+
+/// Messages per second: the client alone, the textbook loop, Semel, and the database's own limit.
+void measure_throughput(const ConsumeSettings& settings, Report& report);
+/// From publishing to the commit, one message at a time.
+void measure_latency(const ConsumeSettings& settings, Report& report);
+/// Semel with one message in a hundred failing for good, beside Semel with none.
+void measure_poison(const ConsumeSettings& settings, Report& report);
+
+}  // namespace semel::bench
