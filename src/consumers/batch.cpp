@@ -330,9 +330,8 @@ Result<bool> Batch::in_order(Item& item) {
     SEMEL_ASSERT(item.sequence, "with a guard every readable message has a sequence");
     const std::string book = order_book();
     // The row is made before it is locked: two transactions that meet a new aggregate wait for each other, too.
-    const std::int64_t nothing = options_.order == OrderGuard::gapless && options_.sequence_first
-                                     ? *options_.sequence_first - 1
-                                     : no_sequence;
+    const std::int64_t nothing =
+        options_.order == OrderGuard::gapless && options_.sequence_first ? *options_.sequence_first - 1 : no_sequence;
     const SqlValue floor[] = {book, item.aggregate, nothing};
     inbox_.tell(
         "insert into semel.order_mark (consumer, aggregate, last) values ($1, $2, $3) "
@@ -355,8 +354,7 @@ Result<bool> Batch::in_order(Item& item) {
         return false;
     }
     const SqlValue next[] = {book, item.aggregate, *item.sequence};
-    auto moved =
-        inbox_.ask("update semel.order_mark set last = $3 where consumer = $1 and aggregate = $2", next);
+    auto moved = inbox_.ask("update semel.order_mark set last = $3 where consumer = $1 and aggregate = $2", next);
     if (!moved) return moved.failure();
     return true;
 }

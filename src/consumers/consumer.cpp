@@ -30,7 +30,7 @@ namespace {
 using Steady = std::chrono::steady_clock;
 
 constexpr Duration idle_wait = std::chrono::milliseconds{200};
-constexpr Duration busy_wait = std::chrono::milliseconds{5};  // while there will soon be something to acknowledge
+constexpr Duration busy_wait = std::chrono::milliseconds{5};   // while there will soon be something to acknowledge
 constexpr Duration slow_wait = std::chrono::milliseconds{50};  // while somebody takes his time
 constexpr Duration soon = std::chrono::milliseconds{200};
 constexpr Duration full_wait = std::chrono::milliseconds{50};
@@ -77,6 +77,7 @@ public:
     std::vector<Ticket> join() {
         if (thread_.joinable()) thread_.join();
         std::vector<Ticket> left;
+        const std::lock_guard lock(mutex_);
         for (const Parcel& parcel : ready_) left.push_back(parcel.delivery.ticket);
         ready_.clear();
         return left;
@@ -88,12 +89,26 @@ public:
             return std::ranges::find(taken_away, parcel.delivery.ticket) != taken_away.end();
         });
     }
+    /// The last one that is not begun and that no order binds to this lane.
+    std::optional<Parcel> give() {
+        const std::lock_guard lock(mutex_);
+        const auto now = Steady::now();
+        const auto free = std::find_if(ready_.rbegin(), ready_.rend(), [&](const Parcel& parcel) {
+            return parcel.not_before <= now && !loop_.is_bound(parcel.delivery.message);
+        });
+        if (free == ready_.rend()) return std::nullopt;
+        std::optional<Parcel> given(std::move(*free));
+        ready_.erase(std::next(free).base());
+        load_ = ready_.size() + taken_;
+        return given;
+    }
     /// With the thread ended.
     Inbox& inbox() { return *inbox_; }
 
 private:
     void run(const std::stop_token& stop);
     std::vector<Parcel> take(const std::stop_token& stop);
+    std::vector<Parcel> help();
     void work(std::vector<Parcel> parcels, const std::stop_token& stop);
     bool apply(std::vector<Parcel>& parcels, const std::stop_token& stop);
     void refuse(const Parcel& parcel, const Failure& failure);
@@ -124,6 +139,7 @@ void Loop::Lane::run(const std::stop_token& stop) {
         if (!rest(backoff_max, stop)) return;
     while (!stop.stop_requested()) {
         auto parcels = take(stop);
+        if (parcels.empty() && !stop.stop_requested()) parcels = help();
         if (!parcels.empty()) work(std::move(parcels), stop);
         if (stop.stop_requested()) return;
         if (Steady::now() >= shelf_at_) look_at_shelf();
@@ -144,7 +160,7 @@ std::vector<Parcel> Loop::Lane::take(const std::stop_token& stop) {
         news_ = false;
         for (auto parcel = ready_.begin(); parcel != ready_.end() && taken.size() < loop_.parcels_max_;) {
             const std::string& key = parcel->delivery.message.ordering_key;
-            const bool behind = loop_.options_.retries.hold_order && !key.empty() && waiting.contains(key);
+            const bool behind = loop_.is_bound(parcel->delivery.message) && waiting.contains(key);
             if (parcel->not_before > now || behind) {
                 if (!behind) next = std::min(next, parcel->not_before);
                 waiting.insert(key);
@@ -160,6 +176,22 @@ std::vector<Parcel> Loop::Lane::take(const std::stop_token& stop) {
         wake_.wait_until(lock, stop, next, [&] { return news_; });
     }
     return taken;
+}
+
+/// One of those that wait behind a slow message in another lane; asked for whenever there is nothing else to do.
+std::vector<Parcel> Loop::Lane::help() {
+    std::vector<Parcel> given;
+    for (auto& lane : loop_.lanes_) {
+        if (lane.get() == this) continue;
+        auto parcel = lane->give();
+        if (!parcel) continue;
+        given.push_back(std::move(*parcel));
+        const std::lock_guard lock(mutex_);
+        taken_ = given.size();
+        load_ = ready_.size() + taken_;
+        break;
+    }
+    return given;
 }
 
 bool Loop::Lane::rest(Duration wait, const std::stop_token& stop) {
@@ -376,9 +408,8 @@ void Loop::hand_out(std::vector<Delivery> deliveries) {
     // The same ordering key, the same lane; without one, any.
     std::vector<std::vector<Delivery>> by_lane(lanes_.size());
     for (Delivery& delivery : deliveries) {
-        const std::string& key = delivery.message.ordering_key;
-        const std::size_t lane =
-            key.empty() || !options_.retries.hold_order ? least_loaded(by_lane) : std::hash<std::string>{}(key);
+        const std::size_t lane = is_bound(delivery.message) ? std::hash<std::string>{}(delivery.message.ordering_key)
+                                                            : least_loaded(by_lane);
         by_lane[lane % lanes_.size()].push_back(std::move(delivery));
     }
     for (std::size_t i = 0; i < lanes_.size(); ++i)

@@ -23,6 +23,7 @@ constexpr std::chrono::milliseconds settle_pause{100};
 
 namespace {
 
+constexpr Duration group_look_every = std::chrono::seconds{1};
 /// How often the leases are looked through; the shortest one allowed is three times this.
 constexpr Duration look_every = std::chrono::milliseconds{30};
 
@@ -124,11 +125,15 @@ Result<FromShelf> Leased::apply_due(std::size_t limit) {
     return done;
 }
 
+/// The generation cannot change while there are members, and whoever is behind a failed message comes to this lane: a look
+/// now and then is enough.
 Status Leased::look_up_group() {
+    if (std::chrono::steady_clock::now() < look_again_at_) return Done{};
     auto known = begin_for_group(inbox_, options_.name);
     if (!known) return known.failure();
     group_ = *known;
     now_ = group_.now;
+    look_again_at_ = std::chrono::steady_clock::now() + group_look_every;
     return inbox_.commit();
 }
 

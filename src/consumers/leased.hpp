@@ -103,6 +103,7 @@ private:
     LeasedEffect effect_;
     Shelf shelf_;
     GroupState group_{};
+    std::chrono::steady_clock::time_point look_again_at_{};
     TimePoint now_{};
 };
 

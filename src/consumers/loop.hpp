@@ -49,6 +49,10 @@ private:
     void stop_lanes();
 
     // For lanes; thread safe.
+    /// Whether order binds it to its lane.
+    [[nodiscard]] bool is_bound(const Message& message) const {
+        return options_.retries.hold_order && !message.ordering_key.empty();
+    }
     void done(std::size_t lane, const std::vector<Ticket>& tickets, TimePoint began);
     Status note_progress(std::size_t lane, Inbox& inbox, TimePoint now);
     void complain(const Failure& failure);
@@ -73,9 +77,9 @@ private:
 
     std::mutex mutex_;
     std::condition_variable done_wake_;
-    std::vector<Ticket> done_;      // guarded by mutex_, as are the following
-    std::vector<TimePoint> began_;  // by lane: whatever it settles and has not reported was settled later
-    TimePoint progress_{};          // whatever was settled earlier is acknowledged for sure
+    std::vector<Ticket> done_;              // guarded by mutex_, as are the following
+    std::vector<TimePoint> began_;          // by lane: whatever it settles and has not reported was settled later
+    TimePoint progress_{};                  // whatever was settled earlier is acknowledged for sure
     std::optional<TimePoint> candidate_{};  // for it
     std::chrono::steady_clock::time_point doubt_until_{};
     TimePoint since_{};

@@ -107,9 +107,10 @@ Result<std::vector<SqlRow>> Shelf::rows_behind(const std::vector<SqlRow>& first,
     keys.end_array();
     const SqlValue values[] = {consumer_, keys.text(), static_cast<std::int64_t>(limit)};
     return inbox_.ask(
-        fmt::format("select {} from semel.shelf where consumer = $1 and held = 0 and ordering_key in (select value from "
-                    "json_array_elements_text($2::json)) order by number limit $3 for update skip locked",
-                    shelf_columns),
+        fmt::format(
+            "select {} from semel.shelf where consumer = $1 and held = 0 and ordering_key in (select value from "
+            "json_array_elements_text($2::json)) order by number limit $3 for update skip locked",
+            shelf_columns),
         values);
 }
 
@@ -165,7 +166,8 @@ Result<std::optional<TimePoint>> Shelf::next_due() {
 void Shelf::let_go(const std::string& aggregate, const std::string& book, TimePoint now) {
     const SqlValue values[] = {consumer_, aggregate, book, micros(now)};
     inbox_.tell(
-        "update semel.shelf set held = 0, ready_at = $4 where consumer = $1 and held = 1 and aggregate = $2 and sequence = "
+        "update semel.shelf set held = 0, ready_at = $4 where consumer = $1 and held = 1 and aggregate = $2 and "
+        "sequence = "
         "(select last + 1 from semel.order_mark where consumer = $3 and aggregate = $2)",
         values);
 }

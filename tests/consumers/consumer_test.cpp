@@ -370,7 +370,8 @@ TEST_P(ConsumerTest, AQueueBehindAFailedMessageIsDrainedInItsOrder) {
         return effects() == 300;
     });
     const std::string place = GetParam() == "sqlite" ? "rowid" : "ctid";
-    EXPECT_EQ(number(fmt::format("select count(*) from effect x, effect y where x.{0} < y.{0} and x.id > y.id", place)), 0);
+    EXPECT_EQ(number(fmt::format("select count(*) from effect x, effect y where x.{0} < y.{0} and x.id > y.id", place)),
+              0);
     EXPECT_EQ(shelved(), 0);
 }
 

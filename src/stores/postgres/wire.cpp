@@ -162,8 +162,14 @@ std::string without_password(const std::string& uri) {
 Result<Wire> Wire::connect(const std::string& uri, Duration connect_timeout) {
     const std::string seconds = std::to_string(std::max<std::int64_t>(2, connect_timeout / std::chrono::seconds{1}));
     // A peer that is gone without a word is noticed also by calls without a deadline; the URI may say otherwise.
-    const char* names[] = {"keepalives_idle", "keepalives_interval", "keepalives_count",          "tcp_user_timeout",
-                           "dbname",          "connect_timeout",     "fallback_application_name", "client_encoding",
+    const char* names[] = {"keepalives_idle",
+                           "keepalives_interval",
+                           "keepalives_count",
+                           "tcp_user_timeout",
+                           "dbname",
+                           "connect_timeout",
+                           "fallback_application_name",
+                           "client_encoding",
                            nullptr};
     const char* values[] = {"10", "5", "3", "25000", uri.c_str(), seconds.c_str(), "semel", "UTF8", nullptr};
     Wire wire;
