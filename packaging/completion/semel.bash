@@ -3,11 +3,12 @@ _semel() {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} path=semel word words='' files=''
     for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
         case "$path $word" in
-            "semel gateway"|"semel demo"|"semel ops"|"semel ops list"|"semel ops show"|"semel ops resolve"|"semel ops sweep"|"semel migrate"|"semel key"|"semel key new"|"semel key check"|"semel key derive"|"semel fingerprint"|"semel verify"|"semel completion") path="$path $word" ;;
+            "semel gateway"|"semel relay"|"semel demo"|"semel ops"|"semel ops list"|"semel ops show"|"semel ops resolve"|"semel ops sweep"|"semel dead"|"semel dead list"|"semel dead show"|"semel dead retry"|"semel dead drop"|"semel consumer"|"semel consumer list"|"semel consumer replay"|"semel consumer forget"|"semel migrate"|"semel key"|"semel key new"|"semel key check"|"semel key derive"|"semel fingerprint"|"semel verify"|"semel completion") path="$path $word" ;;
         esac
     done
     case "$path $previous" in
         "semel gateway --config") files=yes ;;
+        "semel relay --config") files=yes ;;
         "semel demo --payments") words='' ;;
         "semel demo --seed") words='' ;;
         "semel demo --listen") words='' ;;
@@ -30,6 +31,21 @@ _semel() {
         "semel ops sweep --store") words='' ;;
         "semel ops sweep --limit") words='' ;;
         "semel ops sweep --batches") words='' ;;
+        "semel dead list --store") words='' ;;
+        "semel dead list --consumer") words='' ;;
+        "semel dead list --reason") words='unreadable no-key rejected tries-exhausted key-reused outcome-unknown key-expired refused' ;;
+        "semel dead list --limit") words='' ;;
+        "semel dead list --before") words='' ;;
+        "semel dead show --store") words='' ;;
+        "semel dead retry --consumer") words='' ;;
+        "semel dead retry --reason") words='unreadable no-key rejected tries-exhausted key-reused outcome-unknown key-expired refused' ;;
+        "semel dead retry --store") words='' ;;
+        "semel dead drop --consumer") words='' ;;
+        "semel dead drop --reason") words='unreadable no-key rejected tries-exhausted key-reused outcome-unknown key-expired refused' ;;
+        "semel dead drop --store") words='' ;;
+        "semel consumer list --store") words='' ;;
+        "semel consumer replay --store") words='' ;;
+        "semel consumer forget --store") words='' ;;
         "semel migrate --store") words='' ;;
         "semel key new -n") words='' ;;
         "semel key check --header") words='' ;;
@@ -77,14 +93,24 @@ _semel() {
         "semel verify --metrics-file") files=yes ;;
         *)
             case $path in
-                "semel") words='gateway demo ops migrate key fingerprint verify completion -h --help --version' ;;
+                "semel") words='gateway relay demo ops dead consumer migrate key fingerprint verify completion -h --help --version' ;;
                 "semel gateway") words='-h --help --config --check' ;;
+                "semel relay") words='-h --help --config --check' ;;
                 "semel demo") words='-h --help --once --payments --seed --listen --keep' ;;
                 "semel ops") words='list show resolve sweep -h --help' ;;
                 "semel ops list") words='-h --help --store --scope --tenant --state --older-than --newer-than --correlation --limit --cursor --json' ;;
                 "semel ops show") words='-h --help --store --body --json' ;;
                 "semel ops resolve") words='-h --help --store --happened --body --did-not-happen --who --why --token --json' ;;
                 "semel ops sweep") words='-h --help --store --limit --batches --accept-clock --json' ;;
+                "semel dead") words='list show retry drop -h --help' ;;
+                "semel dead list") words='-h --help --store --consumer --reason --limit --before --json' ;;
+                "semel dead show") words='-h --help --store --body --json' ;;
+                "semel dead retry") words='-h --help --all --consumer --reason --store --json' ;;
+                "semel dead drop") words='-h --help --all --consumer --reason --yes --store --json' ;;
+                "semel consumer") words='list replay forget -h --help' ;;
+                "semel consumer list") words='-h --help --store --json' ;;
+                "semel consumer replay") words='-h --help --store --json' ;;
+                "semel consumer forget") words='-h --help --store --json' ;;
                 "semel migrate") words='-h --help --store --json' ;;
                 "semel key") words='new check derive -h --help' ;;
                 "semel key new") words='-h --help --uuid4 --uuid7 -n' ;;

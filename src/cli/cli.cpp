@@ -28,6 +28,7 @@ void add_commands(CLI::App& root, Action& chosen) {
     root.footer(footer);
     root.set_version_flag("--version", "semel " SEMEL_VERSION, "show the version");
     add_gateway(root, chosen);
+    add_relay(root, chosen);
     add_demo(root, chosen);
     CLI::App* const ops = root.add_subcommand("ops", "what happened to an operation, and decisions about it");
     ops->require_subcommand(1);
@@ -35,6 +36,17 @@ void add_commands(CLI::App& root, Action& chosen) {
     add_ops_show(*ops, chosen);
     add_ops_resolve(*ops, chosen);
     add_ops_sweep(*ops, chosen);
+    CLI::App* const dead = root.add_subcommand("dead", "messages that nobody will try again unless a person says so");
+    dead->require_subcommand(1);
+    add_dead_list(*dead, chosen);
+    add_dead_show(*dead, chosen);
+    add_dead_retry(*dead, chosen);
+    add_dead_drop(*dead, chosen);
+    CLI::App* const consumer = root.add_subcommand("consumer", "how the consumers of messages stand");
+    consumer->require_subcommand(1);
+    add_consumer_list(*consumer, chosen);
+    add_consumer_replay(*consumer, chosen);
+    add_consumer_forget(*consumer, chosen);
     add_migrate(root, chosen);
     add_key(root, chosen);
     add_fingerprint(root, chosen);

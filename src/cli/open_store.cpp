@@ -89,22 +89,40 @@ Result<int> sqlite_version(const std::string& path) {
     return sqlite::schema_of(raw);
 }
 
-Result<std::unique_ptr<Store>> open_sqlite(const StoreUrl& url, Purpose purpose) {
+Status check_is_there(const StoreUrl& url) {
     const auto file = look_at(url.place);
     if (!file) return file.failure();
     if (*file == File::absent)
         return refused(fmt::format("store {}: there is no such file; `semel migrate --store {}` makes one", url.text(),
                                    url.text()));
+    return Done{};
+}
+
+Status check_sqlite_schema(const StoreUrl& url) {
+    const auto version = sqlite_version(url.place);
+    if (!version) return version.failure();
+    return sqlite::check_schema(*version, url.place.c_str());
+}
+
+Result<std::unique_ptr<Store>> open_sqlite(const StoreUrl& url, Purpose purpose) {
+    if (auto there = check_is_there(url); !there) return there.failure();
     if (purpose == Purpose::change) {
         // Before ownership is taken, which leaves a file beside the store.
-        const auto version = sqlite_version(url.place);
-        if (!version) return version.failure();
-        if (auto fits = sqlite::check_schema(*version, url.place.c_str()); !fits) return fits.failure();
+        if (auto fits = check_sqlite_schema(url); !fits) return fits.failure();
     }
     sqlite::Options options;
     options.path = url.place;
     options.access = purpose == Purpose::read ? sqlite::Access::read : sqlite::Access::own;
     return sqlite::open(std::move(options));
+}
+
+Result<std::unique_ptr<Inbox>> open_sqlite_inbox(const StoreUrl& url) {
+    if (auto there = check_is_there(url); !there) return there.failure();
+    // An inbox makes the tables it does not find; people ask for that by `semel migrate`.
+    if (auto fits = check_sqlite_schema(url); !fits) return fits.failure();
+    sqlite::Options options;
+    options.path = url.place;
+    return sqlite::open_inbox(std::move(options));
 }
 
 Result<Migrated> migrate_sqlite(const StoreUrl& url) {
@@ -169,6 +187,13 @@ Result<std::unique_ptr<Store>> open_store(const StoreUrl& url, Purpose purpose) 
     options.uri = url.place;
     options.sessions_max = 1;
     return postgres::open(std::move(options));
+}
+
+Result<std::unique_ptr<Inbox>> open_inbox(const StoreUrl& url) {
+    if (url.kind == StoreUrl::Kind::sqlite) return open_sqlite_inbox(url);
+    postgres::Options options;
+    options.uri = url.place;
+    return postgres::open_inbox(std::move(options));
 }
 
 Result<Migrated> migrate_store(const StoreUrl& url) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "semel/inbox.hpp"
 #include "semel/store.hpp"
 
 namespace semel::cli {
@@ -27,6 +28,10 @@ enum class Purpose {
 
 /// Opens a store that is there already; never makes one. `invalid` if there is none or its schema is not this program's.
 Result<std::unique_ptr<Store>> open_store(const StoreUrl& url, Purpose purpose);
+
+/// Opens the consumers' side of a store that is there already, beside its owner or without one; never makes one. `invalid` if
+/// there is none or its schema is not this program's.
+Result<std::unique_ptr<Inbox>> open_inbox(const StoreUrl& url);
 
 struct Migrated {
     int before = 0;  ///< zero: there was nothing of ours

@@ -1,12 +1,14 @@
 // Puts operations of every kind into a store, for the tests of the command line.
 //
-//     cli_fill_ledger URL         fills it; what is unknown can be resolved when it returns, but for `early`
-//     cli_fill_ledger URL hold    owns it, says "owned", and ends with its standard input
+//     cli_fill_ledger URL            fills it; what is unknown can be resolved when it returns, but for `early`
+//     cli_fill_ledger URL hold       owns it, says "owned", and ends with its standard input
+//     cli_fill_ledger URL letters    puts dead letters and consumers into it
 #include <cstdio>
 #include <cstring>
 #include <string>
 #include <thread>
 
+#include "fill_letters.hpp"
 #include "semel/committer.hpp"
 #include "semel/postgres.hpp"
 #include "semel/sqlite.hpp"
@@ -115,6 +117,7 @@ void fill(Store& store) {
 
 int main(int argc, char** argv) {
     if (argc < 2) return 2;
+    if (argc > 2 && std::strcmp(argv[2], "letters") == 0) return semel::fill_letters(argv[1]);
     const auto store = semel::open(argv[1]);
     if (argc > 2 && std::strcmp(argv[2], "hold") == 0)
         semel::hold();
