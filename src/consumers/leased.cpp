@@ -141,7 +141,6 @@ Status Leased::look_up_group() {
 Result<bool> Leased::has_to_wait(const Item& item) {
     if (item.shelf_number || !options_.retries.hold_order || item.message->ordering_key.empty()) return false;
     if (!group_.shelf_in_use) return false;
-    if (!group_.shelf_in_use) return false;
     auto blocked = in_transaction(
         inbox_, [&](TimePoint) { return shelf_.blocked(std::vector<std::string>{item.message->ordering_key}); });
     if (!blocked) return blocked.failure();
