@@ -98,7 +98,7 @@ Failure Wire::refused(std::string_view what, const amqp_rpc_reply_t& reply) cons
 
 Status Wire::log_in(const Options& options, const Address& address) {
     if (connection_ == nullptr) return failed(Code::unavailable, "connect", "out of memory");
-    amqp_connection_state_t const connection = connection_.get();
+    auto* const connection = connection_.get();
     amqp_socket_t* const socket = make_socket(connection, address.tls, options.ca_file);
     if (socket == nullptr)
         return failed(Code::invalid, "connect", "the file of certificate authorities cannot be read (ca_file)");
@@ -146,7 +146,7 @@ Status Wire::open_channel() {
 
 Status Wire::find_queue(const Options& options) {
     // Looked for first: a queue that is there is taken as it is, whatever its arguments, and needs no right to make one.
-    amqp_connection_state_t const connection = connection_.get();
+    auto* const connection = connection_.get();
     amqp_queue_declare(connection, channel_, bytes_of(queue_), 1, 0, 0, 0, amqp_empty_table);
     auto reply = amqp_get_rpc_reply(connection);
     if (reply.reply_type == AMQP_RESPONSE_NORMAL) return Done{};
@@ -173,7 +173,7 @@ Status Wire::find_queue(const Options& options) {
 }
 
 Status Wire::start_consuming(const Options& options) {
-    amqp_connection_state_t const connection = connection_.get();
+    auto* const connection = connection_.get();
     amqp_basic_qos(connection, channel_, 0, options.prefetch, 0);
     auto reply = amqp_get_rpc_reply(connection);
     if (reply.reply_type != AMQP_RESPONSE_NORMAL) return refused("set the prefetch", reply);
