@@ -43,7 +43,7 @@ Status Wire::method(const amqp_method_t& method) {
     switch (method.id) {
         case AMQP_BASIC_DELIVER_METHOD: {
             const auto* deliver = static_cast<const amqp_basic_deliver_t*>(method.decoded);
-            partial_.emplace();
+            partial_ = Partial{};
             partial_->tag = deliver->delivery_tag;
             partial_->redelivered = deliver->redelivered != 0;
             return Done{};
