@@ -18,7 +18,7 @@ class Filled {
 public:
     Filled(test::Broker& broker, const std::vector<Message>& messages) : broker_(broker) {
         broker_.create(topic_, 4);
-        broker_.publish(topic_, messages);
+        if (!messages.empty()) broker_.publish(topic_, messages);
     }
     ~Filled() { broker_.remove(topic_); }
     Filled(const Filled&) = delete;
