@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/base64.hpp"
 #include "base/quote.hpp"
 #include "ledger/json_document.hpp"
 #include "ledger/json_pointer.hpp"
@@ -92,36 +93,6 @@ std::optional<std::string> decoded(std::string_view value) {
         out.push_back(static_cast<char>(high * 16 + low));
         i += 2;
     }
-    return out;
-}
-
-unsigned base64_value(char c) {
-    if (c >= 'A' && c <= 'Z') return static_cast<unsigned>(c - 'A');
-    if (c >= 'a' && c <= 'z') return static_cast<unsigned>(c - 'a') + 26;
-    if (c >= '0' && c <= '9') return static_cast<unsigned>(c - '0') + 52;
-    return c == '+' ? 62 : c == '/' ? 63 : 64;
-}
-
-// RFC 4648, strictly: padded to four, no white space, no bits left over, so that the same bytes have one text.
-std::optional<std::string> from_base64(std::string_view text) {
-    if (text.size() % 4 != 0) return std::nullopt;
-    if (text.ends_with('=')) text.remove_suffix(1);
-    if (text.ends_with('=')) text.remove_suffix(1);
-    if (text.size() % 4 == 1) return std::nullopt;
-    std::string out;
-    out.reserve(text.size() / 4 * 3 + 2);
-    unsigned held = 0;
-    unsigned bits = 0;
-    for (const char c : text) {
-        const unsigned value = base64_value(c);
-        if (value == 64) return std::nullopt;
-        held = (held << 6 | value) & 0xffff;
-        bits += 6;
-        if (bits < 8) continue;
-        bits -= 8;
-        out.push_back(static_cast<char>(held >> bits & 0xff));
-    }
-    if ((held & ((1U << bits) - 1)) != 0) return std::nullopt;
     return out;
 }
 

@@ -1,6 +1,6 @@
-// What the gateway needs of cryptography, over OpenSSL: keyed hashes, comparison in constant time, base64, sealing.
+// What the gateway needs of cryptography, over OpenSSL: keyed hashes, comparison in constant time, sealing.
 //
-// Nothing here fails for a reason of the world: a wrong tag or bad base64 is an answer, a refusal of OpenSSL's to do what
+// Nothing here fails for a reason of the world: a wrong tag is an answer, a refusal of OpenSSL's to do what
 // it can do is a mistake of ours.
 #pragma once
 
@@ -43,11 +43,6 @@ private:
 
 /// Whether both are the same bytes, in a time that depends on their lengths only.
 bool same_bytes(std::string_view a, std::string_view b);
-
-/// RFC 4648, strictly: padded to four, no white space, no bits left over. Empty: it is not that.
-std::optional<std::string> from_base64(std::string_view text);
-/// The alphabet for URLs, without padding (RFC 7515), as strictly.
-std::optional<std::string> from_base64url(std::string_view text);
 
 // ---- AES-256-GCM ------------------------------------------------------------------------------------------------
 

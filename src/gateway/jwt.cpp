@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/base64.hpp"
 #include "ledger/json_document.hpp"
 
 namespace semel::gateway {

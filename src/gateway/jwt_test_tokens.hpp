@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/base64.hpp"
 #include "gateway/crypto.hpp"
 
 namespace semel::gateway {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/base64.hpp"
 #include "base/bytes.hpp"
 
 namespace semel::gateway {
