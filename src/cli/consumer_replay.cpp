@@ -55,7 +55,7 @@ void add_consumer_replay(CLI::App& consumer, Action& chosen) {
         "that all\n"
         "it did is acknowledged; start the new generation; set the broker back to where the replay begins; start the "
         "consumer.\n"
-        "Refused while anything waits on the consumer's shelf: exit code 1.\n"
+        "Refused while anything waits on the consumer's shelf, or a member is at work or has crashed: exit code 1.\n"
         "Example: semel consumer replay --store sqlite:semel.db orders");
     command->add_option("NAME", options->name, "the consumer's name")->required()->type_name("");
     add_store_option(*command, options->store);

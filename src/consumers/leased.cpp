@@ -17,12 +17,6 @@ constexpr Duration look_again_after = std::chrono::milliseconds{200};
 constexpr Duration paused_for = std::chrono::seconds{1};
 /// How long it is tried to settle what is done while the store is away. A late settlement counts; a lost one is unknown.
 constexpr Duration settle_patience = std::chrono::minutes{1};
-constexpr std::chrono::milliseconds settle_pause{100};
-
-}  // namespace
-
-namespace {
-
 constexpr Duration group_look_every = std::chrono::seconds{1};
 /// How often the leases are looked through; the shortest one allowed is three times this.
 constexpr Duration look_every = std::chrono::milliseconds{30};
@@ -223,13 +217,7 @@ Status Leased::conclude(Item& item, const Claimed& claimed, EffectAnswer answer)
     const Holder holder{item.id, claimed.token, claimed.attempt};
     /// False: somebody else has taken over.
     const auto settle = [&](const Outcome& outcome) -> Result<bool> {
-        const auto until = std::chrono::steady_clock::now() + settle_patience;
-        auto settled = committer_.settle(holder, outcome);
-        while (!settled && settled.failure().code != Code::invalid && settled.failure().code != Code::corrupt &&
-               std::chrono::steady_clock::now() < until) {
-            std::this_thread::sleep_for(settle_pause);
-            settled = committer_.settle(holder, outcome);
-        }
+        auto settled = committer_.settle(holder, outcome, true, settle_patience);
         if (!settled) return settled.failure();
         at("committed");
         return !std::holds_alternative<Fenced>(*settled);
