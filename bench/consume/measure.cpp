@@ -118,18 +118,20 @@ namespace {
 
 using Steady = std::chrono::steady_clock;
 
-/// Publishes one message at a time and waits until `done()` counts it.
+constexpr std::chrono::milliseconds low_rate{5};
+
+/// Publishes one message at a time, with a pause after each, and waits until `done` counts it.
 std::vector<double> publish_slowly(const ConsumeSettings& settings, test::Broker& broker, const std::string& topic,
-                                   const std::function<std::uint64_t()>& done) {
+                                   const std::atomic<std::uint64_t>& done) {
     const auto messages = make_messages(broker.name(), settings.latency_messages + 10, settings.body_bytes, 0);
     std::vector<double> micros;
     for (std::size_t i = 0; i < messages.size(); ++i) {
         const auto began = Steady::now();
         broker.publish(topic, std::span(&messages[i], 1));
-        while (done() <= i) std::this_thread::sleep_for(std::chrono::microseconds{20});
+        for (std::uint64_t seen = done; seen <= i; seen = done) done.wait(seen);
         // The first ones find nothing warm.
         if (i >= 10) micros.push_back(std::chrono::duration<double, std::micro>(Steady::now() - began).count());
-        std::this_thread::sleep_for(std::chrono::milliseconds{5});
+        std::this_thread::sleep_for(low_rate);
     }
     return micros;
 }
@@ -149,7 +151,7 @@ void measure_latency(const ConsumeSettings& settings, Report& report) {
                 run_textbook_until(*broker, filled.topic(), settings.postgres, stop, done);
             });
             Run run;
-            run.micros = publish_slowly(settings, *broker, filled.topic(), [&] { return done.load(); });
+            run.micros = publish_slowly(settings, *broker, filled.topic(), done);
             return run;
         });
         const Contender& mine = rounds.add("Semel", [&]() -> Run {
@@ -160,7 +162,7 @@ void measure_latency(const ConsumeSettings& settings, Report& report) {
                 run_semel_until(*broker, filled.topic(), settings.postgres, stop, done);
             });
             Run run;
-            run.micros = publish_slowly(settings, *broker, filled.topic(), [&] { return done.load(); });
+            run.micros = publish_slowly(settings, *broker, filled.topic(), done);
             return run;
         });
         rounds.run(settings.rounds);

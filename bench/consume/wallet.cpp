@@ -162,6 +162,7 @@ void run_textbook_until(test::Broker& broker, const std::string& topic, const st
         for (const Delivery& delivery : *fetched) {
             book.handle(*source, delivery);
             ++done;
+            done.notify_all();
         }
     }
     source->close();
@@ -173,7 +174,9 @@ void run_semel_until(test::Broker& broker, const std::string& topic, const std::
     options.name = "semel";
     std::uint64_t handled = 0;
     options.at = [&](std::string_view point) {
-        if (point == "committed") done = handled;
+        if (point != "committed") return;
+        done = handled;
+        done.notify_all();
     };
     auto inbox = postgres::open_inbox({.uri = uri});
     if (!inbox) throw std::runtime_error(inbox.failure().message);
@@ -192,8 +195,12 @@ SemelRun run_semel(test::Broker& broker, const std::string& topic, int count, co
     std::atomic<Steady::rep> began = 0;
     auto inbox = postgres::open_inbox({.uri = uri});
     if (!inbox) throw std::runtime_error(inbox.failure().message);
+    std::atomic<std::uint64_t> news = 0;
     options.at = [&](std::string_view point) {
         if (point == "claimed" && began == 0) began = Steady::now().time_since_epoch().count();
+        if (point != "acknowledged") return;
+        ++news;
+        news.notify_all();
     };
     const int every = poison > 0 ? static_cast<int>(1 / poison) : 0;
     auto consumer = Consumer::make(options, broker.open(topic, "semel"), std::move(*inbox), [&](Work& work) {
@@ -205,9 +212,10 @@ SemelRun run_semel(test::Broker& broker, const std::string& topic, int count, co
     SemelRun run;
     std::jthread thread([&](const std::stop_token& stop) { (void)(*consumer)->run(stop); });
     while (true) {
+        const std::uint64_t seen = news;
         run.counts = (*consumer)->counts();
         if (run.counts.applied + run.counts.duplicates + run.counts.dead >= static_cast<std::uint64_t>(count)) break;
-        std::this_thread::sleep_for(std::chrono::milliseconds{1});
+        news.wait(seen);
     }
     run.seconds =
         std::chrono::duration<double>(Steady::now().time_since_epoch() - Steady::duration{began.load()}).count();
