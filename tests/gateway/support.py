@@ -372,50 +372,56 @@ class Upstream:
         return answer.how != "half"
 
 
-# ---- the gateway ---------------------------------------------------------------------------------------------------
+# ---- the program ---------------------------------------------------------------------------------------------------
 
 
-class Gateway:
-    """`semel gateway` as a process. Its settings are a dict: JSON is YAML."""
+class Process:
+    """A subcommand of semel that serves until it is told to end. Its settings are a dict: JSON is YAML."""
 
-    def __init__(self, settings, folder, program="semel", name="gateway", **variables):
+    command = ""  # the subcommand
+    ready = ""  # the event in its log that says that it serves
+
+    def __init__(self, settings, folder, program="semel", name=None, **variables):
         self.settings = settings
         self.program = PROGRAMS[program]
-        self.file = Path(folder) / f"{name}.yaml"
-        self.log = Path(folder) / f"{name}.log"
+        self.file = Path(folder) / f"{name or self.command}.yaml"
+        self.log = Path(folder) / f"{name or self.command}.log"
         self.variables = variables
         self.process = None
-        self.port = self.admin = 0
+        self.port = self.admin = self.seen = 0
 
     def launch(self, preexec=None, **variables):
         """Starts it and does not wait."""
         self.file.write_text(json.dumps(self.settings, indent=1))
         self.seen = self.log.stat().st_size if self.log.exists() else 0
         with open(self.log, "ab") as log:
-            self.process = subprocess.Popen([self.program, "gateway", "--config", self.file], stdin=subprocess.DEVNULL,
-                                            stdout=subprocess.DEVNULL, stderr=log, cwd=self.file.parent,
-                                            env=environment(**{**self.variables, **variables}), preexec_fn=preexec)
+            self.process = subprocess.Popen([self.program, self.command, "--config", self.file],
+                                            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log,
+                                            cwd=self.file.parent, preexec_fn=preexec,
+                                            env=environment(**{**self.variables, **variables}))
         return self
 
     def start(self, preexec=None, **variables):
         self.launch(preexec, **variables)
-        line = wait_until(f"{self.file} listens", self._listening)
-        self.port = int(line["address"].rsplit(":", 1)[1])
+        line = wait_until(f"{self.file} is served", self._ready)
+        self.port = int(line["address"].rsplit(":", 1)[1]) if "address" in line else 0
         self.admin = int(line["admin"].rsplit(":", 1)[1]) if "admin" in line else 0
         return self
 
-    def _listening(self):
+    def _ready(self):
         if self.process.poll() is not None:
-            raise AssertionError(f"the gateway ended with {self.process.returncode}:\n{self.log.read_text()}")
-        return next((line for line in self.lines() if line["event"] == "listening"), None)
+            raise AssertionError(f"{self.command} ended with {self.process.returncode}:\n{self.log.read_text()}")
+        return next(iter(self.events(self.ready)), None)
 
-    def lines(self):
+    def text(self):
         """The log since the last start."""
         with open(self.log, "rb") as log:
             log.seek(self.seen)
             text = log.read()
-        whole = text[:text.rfind(b"\n") + 1].decode()
-        return [json.loads(line) for line in whole.splitlines() if line.startswith("{")]
+        return text[:text.rfind(b"\n") + 1].decode()
+
+    def lines(self):
+        return [json.loads(line) for line in self.text().splitlines() if line.startswith("{")]
 
     def events(self, event):
         return [line for line in self.lines() if line["event"] == event]
@@ -438,8 +444,8 @@ class Gateway:
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(PATIENCE)
 
-    def ask(self, path, fields=()):
-        return call(self.admin, "GET", path, fields)
+    def ask(self, path, fields=(), tls=None):
+        return call(self.admin, "GET", path, fields, tls=tls)
 
     def metric(self, name, **labels):
         """The sum of the samples that have these labels."""
@@ -450,6 +456,11 @@ class Gateway:
             if known == name and all(f'{key}="{text}"' in rest for key, text in labels.items()):
                 total += float(value)
         return total
+
+
+class Gateway(Process):
+    command = "gateway"
+    ready = "listening"
 
 
 # ---- a gate --------------------------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ import collections
 import json
 import os
 import secrets
-import signal
 import subprocess
 import sys
 import threading
@@ -20,7 +19,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "gateway"))
 
 # pylint: disable=wrong-import-position,unused-import  # the gateway's tests have all that is not about gateways
-from support import PATIENCE, PROGRAMS, ROOT, Answer, Gate, GatewayTest, Upstream, call, environment, wait_until
+from support import PATIENCE, PROGRAMS, ROOT, Answer, Gate, GatewayTest, Process, Upstream, call, environment, wait_until
 
 BROKERS = ("kafka", "rabbitmq", "nats", "redis")
 STORES = ("sqlite", "postgres")
@@ -94,75 +93,9 @@ class Endpoint(Upstream):
 # ---- the relay -----------------------------------------------------------------------------------------------------
 
 
-class RelayProcess:
-    """`semel relay`. Its settings are a dict: JSON is YAML."""
-
-    def __init__(self, settings, folder, name="relay", **variables):
-        self.settings = settings
-        self.file = Path(folder) / f"{name}.yaml"
-        self.log = Path(folder) / f"{name}.log"
-        self.variables = variables
-        self.process = None
-        self.admin = 0
-        self.seen = 0
-
-    def launch(self):
-        """Starts it and does not wait."""
-        self.file.write_text(json.dumps(self.settings, indent=1))
-        self.seen = self.log.stat().st_size if self.log.exists() else 0
-        with open(self.log, "ab") as log:
-            self.process = subprocess.Popen([PROGRAMS["semel"], "relay", "--config", self.file],
-                                            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log,
-                                            cwd=self.file.parent, env=environment(**self.variables))
-        return self
-
-    def start(self):
-        self.launch()
-        line = wait_until(f"{self.file} has started", self._started)
-        self.admin = int(line["admin"].rsplit(":", 1)[1]) if "admin" in line else 0
-        return self
-
-    def _started(self):
-        if self.process.poll() is not None:
-            raise AssertionError(f"the relay ended with {self.process.returncode}:\n{self.log.read_text()}")
-        return next((line for line in self.lines() if line["event"] == "started"), None)
-
-    def text(self):
-        """The log since the last start."""
-        with open(self.log, "rb") as log:
-            log.seek(self.seen)
-            return log.read().decode()
-
-    def lines(self):
-        whole = self.text()
-        return [json.loads(line) for line in whole[:whole.rfind("\n") + 1].splitlines() if line.startswith("{")]
-
-    def alive(self):
-        return self.process is not None and self.process.poll() is None
-
-    def kill(self):
-        if self.alive():
-            self.process.kill()
-        if self.process:
-            self.process.wait()
-
-    def stop(self):
-        """As an operator does; the exit code."""
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(PATIENCE)
-
-    def ask(self, path, fields=(), tls=None):
-        return call(self.admin, "GET", path, fields, tls=tls)
-
-    def metric(self, name, **labels):
-        """The sum of the samples that have these labels."""
-        total = 0.0
-        for line in self.ask("/metrics").body.decode().splitlines():
-            sample, _, value = line.rpartition(" ")
-            known, _, rest = sample.partition("{")
-            if known == name and all(f'{key}="{text}"' in rest for key, text in labels.items()):
-                total += float(value)
-        return total
+class RelayProcess(Process):
+    command = "relay"
+    ready = "started"
 
     def messages(self, result):
         return self.metric("semel_relay_messages_total", result=result)
@@ -213,7 +146,7 @@ class RelayTest(GatewayTest):
              "retries": {"first": "50ms", "max": "500ms"}, "lease": "2s", **more}]}
 
     def relay(self, settings, start=True, **variables):
-        made = RelayProcess(settings, self.folder, f"relay{len(self.gateways)}", **variables)
+        made = RelayProcess(settings, self.folder, name=f"relay{len(self.gateways)}", **variables)
         self.gateways.append(made)  # whose log is shown if the test fails
         self.addCleanup(made.kill)
         return made.start() if start else made
