@@ -30,6 +30,7 @@ using std::chrono::steady_clock;
 constexpr std::size_t ids_max = 500;               // in one command: others want to be served, too
 constexpr milliseconds grace{80};                  // for the reply to a read that does not block
 constexpr milliseconds claim_every_max{2'000};     // what somebody gave back should not wait for long
+constexpr Duration read_open = milliseconds{100};  // how long a read waits at the server, at least
 constexpr std::string_view long_ago = "86400000";  // idle for a day: due for everybody
 
 enum class Asked : std::uint8_t { auth, database, group, read, own, claim, acknowledge, keep, give_back, leave };
@@ -196,7 +197,11 @@ bool RedisSource::ask_for_entries(std::size_t limit, Duration left) {
         ask_claim(limit);
         ask_read(limit, milliseconds{0});  // what is new need not wait until all that is pending has been searched
     } else {
-        ask_read(limit, std::chrono::ceil<milliseconds>(std::min(left, until_claim)));
+        // Longer than this fetch waits: what is asked meanwhile is answered after it, an acknowledgement together with the
+        // next message. A read that ended sooner would have the server sync the acknowledgement by itself, just before.
+        const Duration open =
+            left > Duration{0} ? std::max<Duration>(left, std::min(read_open, options_.idle_max / 10)) : left;
+        ask_read(limit, std::chrono::ceil<milliseconds>(std::min(open, until_claim)));
     }
     return true;
 }
