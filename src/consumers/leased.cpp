@@ -119,8 +119,7 @@ Result<FromShelf> Leased::apply_due(std::size_t limit) {
     return done;
 }
 
-/// The generation cannot change while there are members, and whoever is behind a failed message comes to this lane: a look
-/// now and then is enough.
+/// The generation cannot change while there are members: a look now and then is enough.
 Status Leased::look_up_group() {
     if (std::chrono::steady_clock::now() < look_again_at_) return Done{};
     auto known = begin_for_group(inbox_, options_.name);
@@ -134,7 +133,9 @@ Status Leased::look_up_group() {
 /// Whether a message with the same ordering key waits for its next try.
 Result<bool> Leased::has_to_wait(const Item& item) {
     if (item.shelf_number || !options_.retries.hold_order || item.message->ordering_key.empty()) return false;
-    if (!group_.shelf_in_use) return false;
+    // In a file with one owner, whoever is behind a failed message comes to the lane that failed it. Elsewhere it may have
+    // been another process's until a moment ago.
+    if (!group_.shelf_in_use && inbox_.transaction().sqlite != nullptr) return false;
     auto blocked = in_transaction(
         inbox_, [&](TimePoint) { return shelf_.blocked(std::vector<std::string>{item.message->ordering_key}); });
     if (!blocked) return blocked.failure();

@@ -10,6 +10,7 @@
 
 #include "consumers/dead_letters.hpp"
 #include "consumers/group.hpp"
+#include "consumers/shelf.hpp"
 #include "database.hpp"
 #include "scripted_broker.hpp"
 #include "semel/committer.hpp"
@@ -612,6 +613,30 @@ TEST_P(StepsTest, AHandlerThatKeepsFailingIsDead) {
     run_steps([](Steps&) { throw std::runtime_error("never"); }, [&] { return all_acknowledged() && dead() == 1; });
     EXPECT_EQ(shelved(), 0);
     EXPECT_EQ(dead_letters()[0].reason, "tries-exhausted");
+}
+
+TEST_P(StepsTest, WhatAnotherProcessShelvedAMomentAgoIsNotPassed) {
+    if (GetParam() == "sqlite") return;  // has one process
+    std::atomic<int> handled = 0;
+    auto made = Consumer::make(options_, broker_.open(), database_->inbox(), StepHandler([&](Steps&) { ++handled; }),
+                               *committer_);
+    ASSERT_TRUE(made.ok()) << made.failure().message;
+    broker_.publish(event("order-1", "1", "key"));
+    run(**made, [&] {
+        if (handled != 1 || !all_acknowledged()) return false;
+        // The consumer has just looked: nothing waits.
+        auto other = database_->inbox();
+        const TimePoint now = *other->begin();
+        Shelf(*other, options_.name)
+            .put({.ready_at = now + std::chrono::hours{1}, .first_at = now, .message = event("order-2", "1", "key")});
+        EXPECT_TRUE(other->commit().ok());
+        broker_.publish(event("order-3", "1", "key"));
+        wait([&] { return all_acknowledged(); });
+        return true;
+    });
+    EXPECT_EQ(handled, 1);
+    EXPECT_EQ((*made)->counts().behind, 1u);
+    EXPECT_EQ(shelved(), 2);
 }
 
 TEST_P(StepsTest, WhileOneHoldsAMessageAnotherWaitsForIt) {
