@@ -65,12 +65,8 @@ void add_consumer_forget(CLI::App& consumer, Action& chosen) {
     CLI::App* const command =
         consumer.add_subcommand("forget", "no longer let the sweep wait for a consumer that is gone for good");
     command->footer(
-        "The sweep keeps what a consumer did and may not have acknowledged, however long that lasts. Members that end "
-        "in "
-        "order\n"
-        "leave nothing to wait for, and those that crash are forgotten by the next that runs for an hour; this is for "
-        "a "
-        "consumer\n"
+        "The sweep keeps what a consumer did and may not have acknowledged, however long that lasts. Members that end in order\n"
+        "leave nothing to wait for, and those that crash are forgotten by the next that runs for an hour; this is for a consumer\n"
         "that will never run again. Its messages, letters and operations stay. No such consumer: exit code 1.\n"
         "Example: semel consumer forget --store sqlite:semel.db orders");
     command->add_option("NAME", options->name, "the consumer's name")->required()->type_name("");

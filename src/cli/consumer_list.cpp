@@ -86,12 +86,8 @@ void add_consumer_list(CLI::App& consumer, Action& chosen) {
     const auto options = std::make_shared<Options>();
     CLI::App* const command = consumer.add_subcommand("list", "list consumers and what waits for them");
     command->footer(
-        "WAITING messages have failed and wait for their next try, or wait behind one of those; HELD ones wait for a "
-        "gap "
-        "to be\n"
-        "filled. PROGRESS AGE: everything that was settled longer ago than this is acknowledged at the broker; the "
-        "sweep "
-        "waits\n"
+        "WAITING messages have failed and wait for their next try, or wait behind one of those; HELD ones wait for a gap to be\n"
+        "filled. PROGRESS AGE: everything that was settled longer ago than this is acknowledged at the broker; the sweep waits\n"
         "for the slowest member of all consumers. With --json one object: {\"consumers\": [...]}.\n"
         "Example: semel consumer list --store sqlite:semel.db");
     add_store_option(*command, options->store);

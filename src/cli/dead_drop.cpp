@@ -45,9 +45,7 @@ void add_dead_drop(CLI::App& dead, Action& chosen) {
     const auto options = std::make_shared<Options>();
     CLI::App* const command = dead.add_subcommand("drop", "forget dead letters");
     command->footer(
-        "The message is gone for good; its operation stays settled, so that another delivery of it is absorbed. A "
-        "letter "
-        "that\n"
+        "The message is gone for good; its operation stays settled, so that another delivery of it is absorbed. A letter that\n"
         "is not there: the others are dropped, and the exit code is 1.\n"
         "Example: semel dead drop --store sqlite:semel.db 17 18");
     add_choice(*command, options->each.choice);

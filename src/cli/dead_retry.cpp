@@ -35,10 +35,8 @@ void add_dead_retry(CLI::App& dead, Action& chosen) {
     command->footer(
         "Each goes back on its consumer's shelf under a new generation, with as many tries as a new message; the "
         "original\n"
-        "stays as it was settled. That generation has not seen the message: its effect runs, even if it ran before. "
-        "Oldest\n"
-        "first, each in a transaction of its own. A letter that is not there: the others are retried, the exit code is "
-        "1.\n"
+        "stays as it was settled. That generation has not seen the message: its effect runs, even if it ran before. Oldest\n"
+        "first, each in a transaction of its own. A letter that is not there: the others are retried, the exit code is 1.\n"
         "Example: semel dead retry --store sqlite:semel.db --all --consumer orders --reason tries-exhausted");
     add_choice(*command, options->choice);
     add_store_option(*command, options->store);

@@ -57,10 +57,8 @@ void add_dead_show(CLI::App& dead, Action& chosen) {
     const auto options = std::make_shared<Options>();
     CLI::App* const command = dead.add_subcommand("show", "show everything known about one dead letter");
     command->footer(
-        "Logs and terminals are not for customers' data, so the message's body is shown only by --body: as text, or in "
-        "hex\n"
-        "if it is not UTF-8 that a terminal may be given; in JSON as body_text or body_hex. No such letter: exit code "
-        "1.\n"
+        "Logs and terminals are not for customers' data, so the message's body is shown only by --body: as text, or in hex\n"
+        "if it is not UTF-8 that a terminal may be given; in JSON as body_text or body_hex. No such letter: exit code 1.\n"
         "Example: semel dead show --store sqlite:semel.db 17 --body");
     command->add_option("NUMBER", options->number, "the letter's number, as `semel dead list` shows it")
         ->required()

@@ -312,12 +312,9 @@ void add_demo(CLI::App& root, Action& chosen) {
     const auto options = std::make_shared<demo::Options>();
     CLI::App* const command = root.add_subcommand("demo", "see duplicates being absorbed, with nothing to install");
     command->footer(
-        "Starts a small payments API, the gateway before it with a ledger on SQLite, and clients that time out, click "
-        "twice,\n"
-        "retry and reuse keys while the API is slow, loses answers and crashes. Then the API's own count of charges "
-        "is\n"
-        "compared with what the clients were told; the exit code is 1 if they differ. All of it stays up until Ctrl-C, "
-        "with\n"
+        "Starts a small payments API, the gateway before it with a ledger on SQLite, and clients that time out, click twice,\n"
+        "retry and reuse keys while the API is slow, loses answers and crashes. Then the API's own count of charges is\n"
+        "compared with what the clients were told; the exit code is 1 if they differ. All of it stays up until Ctrl-C, with\n"
         "curl lines to try. Everything listens on loopback and lives in a temporary folder.");
     command->add_flag("--once", options->once, "end after the traffic, which is sent at full speed");
     command->add_option("--payments", options->payments, "how many, up to 100000")

@@ -92,8 +92,7 @@ void add_check(CLI::App& key, Action& chosen) {
     const auto options = std::make_shared<CheckOptions>();
     CLI::App* const command = key.add_subcommand("check", "check a key, or the value of an Idempotency-Key header");
     command->footer(
-        "A header's value is quoted (a Structured Field string) or bare; both name the same operation. A key that is "
-        "not\n"
+        "A header's value is quoted (a Structured Field string) or bare; both name the same operation. A key that is not\n"
         "valid: exit code 2 and why.");
     command->add_option("KEY", options->key, "the key")->type_name("");
     command->add_option("--header", options->header, "the value of the header, as it was sent")->type_name("VALUE");

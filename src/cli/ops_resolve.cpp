@@ -140,8 +140,7 @@ void add_ops_resolve(CLI::App& ops, Action& chosen) {
     CLI::App* const command = ops.add_subcommand("resolve", "decide on an unknown outcome");
     command->footer(
         "Shows the operation, then decides on what was shown: if somebody takes it over in between, nothing changes.\n"
-        "--token makes it two steps: the token `ops show` gave you is the one you decide on. Without --body retries "
-        "are\n"
+        "--token makes it two steps: the token `ops show` gave you is the one you decide on. Without --body retries are\n"
         "told that it is done, with its status, and that the answer is not kept.");
     add_operation(*command, options->operation);
     add_store_option(*command, options->store);

@@ -78,8 +78,7 @@ void add_ops_sweep(CLI::App& ops, Action& chosen) {
     const auto options = std::make_shared<Options>();
     CLI::App* const command = ops.add_subcommand("sweep", "drop what has outlived its retention");
     command->footer(
-        "Works in short transactions until nothing is due. What is running or unknown is never touched. It halts when "
-        "the\n"
+        "Works in short transactions until nothing is due. What is running or unknown is never touched. It halts when the\n"
         "store's clock has jumped since the last sweep.");
     add_store_option(*command, options->store);
     command->add_option("--limit", options->limit, "operations in one batch, up to 10000")

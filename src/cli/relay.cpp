@@ -172,8 +172,7 @@ void add_relay(CLI::App& root, Action& chosen) {
     CLI::App* const command =
         root.add_subcommand("relay", "delivers messages from brokers to HTTP endpoints, each with a key of its own");
     command->footer(
-        "SIGTERM and SIGINT stop it: what is being delivered is finished, the rest is given back to the brokers. Logs "
-        "are\n"
+        "SIGTERM and SIGINT stop it: what is being delivered is finished, the rest is given back to the brokers. Logs are\n"
         "JSON, one line per event. What no try can help is among the dead letters: `semel dead list`.");
     command->add_option("--config", options->config, "the configuration, as docs/relay.md describes it")
         ->required()

@@ -244,8 +244,7 @@ void add_verify(CLI::App& root, Action& chosen) {
     command->footer(
         "Sends requests that have REAL effects: give it a test environment, or a tenant made for it. Effects are "
         "counted where\n"
-        "you say (--count-…), since status codes can lie. Exit code 1: a scenario failed, and the exchanges that show "
-        "it\n"
+        "you say (--count-…), since status codes can lie. Exit code 1: a scenario failed, and the exchanges that show it\n"
         "are printed, without credentials.");
     add_request_options(*command, *options);
     add_count_options(*command, *options);

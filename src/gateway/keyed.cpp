@@ -285,8 +285,7 @@ Task<bool> KeyedRequest::answer_for(Mismatch) {
     state_.metrics->count(Answered::mismatch);
     log(Log::Level::info, "mismatch", 422);
     const ProblemDetails details = details_of(
-        "method, path, query, content type, If-Match or body differ from those of the first request with this key: a "
-        "new "
+        "method, path, query, content type, If-Match or body differ from those of the first request with this key: a new "
         "intent needs a new key");
     co_return co_await session_.answer(Problem::key_reused, details);
 }

@@ -62,8 +62,7 @@ std::optional<std::optional<Admin>> read_admin(const Setting& setting) {
     if (admin.address.host.empty() || admin.address.loopback() || !admin.token.empty()) return admin;
     if (admin.tls && !admin.tls->client_ca.empty() && admin.tls->client_certificate_required) return admin;
     setting.refuse(
-        "not on loopback, where anybody could read and resolve operations; write a token, or tls with client_ca and "
-        "client "
+        "not on loopback, where anybody could read and resolve operations; write a token, or tls with client_ca and client "
         "certificates required");
     return std::nullopt;
 }
