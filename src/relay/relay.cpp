@@ -27,7 +27,7 @@ Result<std::unique_ptr<Source>> open_source(const Relay& relay) {
 constexpr Duration window_max = std::chrono::hours{24 * 365 * 100};
 
 Policy policy_of(const Relay& relay) {
-    Policy policy{.lease = relay.lease, .effect_deadline = relay.to.timeout, .retention = relay.retention};
+    Policy policy{.lease = relay.lease, .effect_deadline = relay.to.call.timeout, .retention = relay.retention};
     if (relay.rules.deduplicates) {
         policy.on_unknown = OnUnknown::retry;
         policy.dedup_window = std::min(*relay.rules.deduplicates, window_max);
@@ -175,7 +175,7 @@ private:
         if (paused_.empty()) return std::nullopt;
         const auto now = std::chrono::steady_clock::now();
         if (now < try_at_) return paused_;
-        try_at_ = now + relay_.to.timeout + try_paused_every;
+        try_at_ = now + relay_.to.call.timeout + try_paused_every;
         return std::nullopt;
     }
 

@@ -247,8 +247,8 @@ std::optional<MessageKeyOptions> read_key(const Setting& setting) {
 
 // ---- to ------------------------------------------------------------------------------------------------------------
 
-std::vector<RequestHeader> read_headers(const Setting& setting) {
-    std::vector<RequestHeader> headers;
+std::vector<HttpField> read_headers(const Setting& setting) {
+    std::vector<HttpField> headers;
     for (const auto& [name, value] : setting.hidden().entries("headers by their names"))
         if (auto text = value.text_or_empty("the value of the header, best as ${NAME} if it is a secret"))
             headers.push_back({name, std::move(*text)});
@@ -262,10 +262,10 @@ std::vector<int> read_statuses(const Setting& setting) {
     return statuses;
 }
 
-std::optional<EndpointTls> read_tls(const Setting& setting) {
+std::optional<TlsFiles> read_tls(const Setting& setting) {
     const auto in = setting.mapping(tls_shape, "a mapping with ca, certificate or key");
     if (!in) return std::nullopt;
-    EndpointTls tls;
+    TlsFiles tls;
     fill(*in, "ca", tls.ca, text_of(pem_right));
     fill(*in, "certificate", tls.certificate, text_of(pem_right));
     fill(*in, "key", tls.key, text_of(pem_right));
@@ -303,18 +303,18 @@ void read_to(const Setting& setting, Relay& relay) {
     const auto in = setting.mapping(to_shape, "");
     read_request(*in, to.request);
     if (!to.request.url.empty()) check_request(setting, to.request);
-    fill(*in, "timeout", to.timeout, duration_between(least, hours{1}));
-    fill(*in, "connect_timeout", to.connect_timeout, duration_between(least, minutes{10}));
-    fill(*in, "idle_max", to.idle_max, duration_between(seconds{1}, hours{1}));
-    fill(*in, "answer_bytes_max", to.answer_bytes_max, bytes_between(0, 64 * mib));
-    fill(*in, "tls", to.tls, read_tls);
+    fill(*in, "timeout", to.call.timeout, duration_between(least, hours{1}));
+    fill(*in, "connect_timeout", to.call.connect_timeout, duration_between(least, minutes{10}));
+    fill(*in, "idle_max", to.call.idle_max, duration_between(seconds{1}, hours{1}));
+    fill(*in, "answer_bytes_max", to.call.answer_bytes_max, bytes_between(0, 64 * mib));
+    fill(*in, "tls", to.call.tls, read_tls);
     if (const auto retry_on = in->find("retry_on")) relay.rules.retry_on = read_statuses(*retry_on);
     if (const auto window = in->find("deduplicates"))
         if (const auto span = read_span(*window)) relay.rules.deduplicates = span->value_or(Duration::max());
     fill(*in, "retry_after_max", relay.rules.retry_after_max, duration_between(seconds{1}, hours{24}));
     if (in->has("tls") && to.request.url.starts_with("http://"))
         in->refuse("tls", "the url begins with http://; write https://, or leave it out");
-    if (to.connect_timeout > to.timeout)
+    if (to.call.connect_timeout > to.call.timeout)
         in->refuse(in->has("connect_timeout") ? "connect_timeout" : "timeout",
                    "connecting would take longer than timeout");
 }

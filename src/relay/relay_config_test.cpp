@@ -140,11 +140,11 @@ response_retention: 1h)");
                                  .body = R"({"ref": "{id}", "order": {data}})",
                                  .correlation_header = "X-Request-Id"};
     EXPECT_EQ(found.to, (EndpointOptions{.request = request,
-                                         .tls = {"ca.pem", "c.pem", "k.pem"},
-                                         .timeout = seconds{10},
-                                         .connect_timeout = milliseconds{500},
-                                         .idle_max = seconds{4},
-                                         .answer_bytes_max = 1024}));
+                                         .call = {.tls = {"ca.pem", "c.pem", "k.pem"},
+                                                  .timeout = seconds{10},
+                                                  .connect_timeout = milliseconds{500},
+                                                  .idle_max = seconds{4},
+                                                  .answer_bytes_max = 1024}}));
     EXPECT_EQ(found.rules, (EndpointRules{{503, 429}, hours{24}, minutes{1}}));
     EXPECT_EQ(found.concurrency, 4u);
     EXPECT_EQ(found.order, Order::none);

@@ -50,10 +50,10 @@ std::vector<Attribute> attributes_of(const Event& event) {
     return all;
 }
 
-void fill_binary(const Event& event, Request& request) {
+void fill_binary(const Event& event, HttpRequest& request) {
     for (const auto& [name, value] : attributes_of(event))
-        request.headers.push_back({"ce-" + std::string(name), percent_encoded_header(value)});
-    if (!event.data_content_type.empty()) request.headers.push_back({"Content-Type", event.data_content_type});
+        request.fields.push_back({"ce-" + std::string(name), percent_encoded_header(value)});
+    if (!event.data_content_type.empty()) request.fields.push_back({"Content-Type", event.data_content_type});
     request.body = event.data;
 }
 
@@ -65,7 +65,7 @@ void append_member(std::string& out, std::string_view name, std::string_view val
 }
 
 // JSON as it is, other text as a string, anything else in base64. Without a content type a string would be JSON.
-void fill_structured(const Event& event, bool data_is_json, Request& request) {
+void fill_structured(const Event& event, bool data_is_json, HttpRequest& request) {
     std::string& out = request.body;
     out = "{";
     for (const auto& [name, value] : attributes_of(event)) append_member(out, name, value);
@@ -81,7 +81,7 @@ void fill_structured(const Event& event, bool data_is_json, Request& request) {
         append_member(out, "data_base64", base64(event.data));
     }
     out += '}';
-    request.headers.push_back({"Content-Type", "application/cloudevents+json; charset=utf-8"});
+    request.fields.push_back({"Content-Type", "application/cloudevents+json; charset=utf-8"});
 }
 
 bool is_url(std::string_view url) {
@@ -152,29 +152,29 @@ Result<RequestMaker> RequestMaker::make(RequestOptions options) {
     return maker;
 }
 
-Status RequestMaker::fill_plain(const Parcel& parcel, const Template::Values& values, Request& request) const {
+Status RequestMaker::fill_plain(const Parcel& parcel, const Template::Values& values, HttpRequest& request) const {
     const bool typed = std::ranges::any_of(
-        options_.headers, [](const RequestHeader& header) { return http::same_name(header.name, "Content-Type"); });
+        options_.headers, [](const HttpField& header) { return http::same_name(header.name, "Content-Type"); });
     if (body_) {
         auto body = body_->filled(values);
         if (!body) return refused("to.body: " + body.failure().message);
         request.body = std::move(*body);
-        if (!typed) request.headers.push_back({"Content-Type", "application/json"});
+        if (!typed) request.fields.push_back({"Content-Type", "application/json"});
     } else {
         request.body = parcel.event.data;
         if (!typed && !parcel.event.data_content_type.empty())
-            request.headers.push_back({"Content-Type", parcel.event.data_content_type});
+            request.fields.push_back({"Content-Type", parcel.event.data_content_type});
     }
     return Done{};
 }
 
-Result<Request> RequestMaker::request(const Parcel& parcel) const {
+Result<HttpRequest> RequestMaker::request(const Parcel& parcel) const {
     const Event& event = parcel.event;
     const Key key = delivery_key(parcel.operation);
     const auto data = JsonDocument::parse(event.data);
     const Template::Values values{event, key.text(), parcel.correlation, data ? &*data : nullptr};
 
-    Request request{.method = options_.method};
+    HttpRequest request{.method = options_.method};
     auto url = url_.filled(values);
     if (!url) return refused("to.url: " + url.failure().message);
     request.url = std::move(*url);
@@ -194,18 +194,18 @@ Result<Request> RequestMaker::request(const Parcel& parcel) const {
     for (std::size_t i = 0; i < headers_.size(); ++i) {
         auto value = headers_[i].filled(values);
         if (!value) return refused(fmt::format("to.headers.{}: {}", options_.headers[i].name, value.failure().message));
-        request.headers.push_back({options_.headers[i].name, std::move(*value)});
+        request.fields.push_back({options_.headers[i].name, std::move(*value)});
     }
-    request.headers.push_back({"Idempotency-Key", key_to_header(key)});
-    request.headers.push_back({"Semel-Operation", to_hex(parcel.operation.id().bytes)});
-    request.headers.push_back({"Semel-Scope", parcel.operation.scope.text()});
-    request.headers.push_back({"Semel-Tries", std::to_string(parcel.tries)});
+    request.fields.push_back({"Idempotency-Key", key_to_header(key)});
+    request.fields.push_back({"Semel-Operation", to_hex(parcel.operation.id().bytes)});
+    request.fields.push_back({"Semel-Scope", parcel.operation.scope.text()});
+    request.fields.push_back({"Semel-Tries", std::to_string(parcel.tries)});
     if (!parcel.correlation.empty())
-        request.headers.push_back({options_.correlation_header, percent_encoded_header(parcel.correlation)});
+        request.fields.push_back({options_.correlation_header, percent_encoded_header(parcel.correlation)});
     for (const std::string_view trace : {"traceparent", "tracestate"})
         if (const std::string* value = event.extension(trace); value != nullptr && is_header_value(*value))
-            request.headers.push_back({std::string(trace), *value});
-    for (const auto& [header, value] : request.headers)
+            request.fields.push_back({std::string(trace), *value});
+    for (const auto& [header, value] : request.fields)
         if (!is_header_value(value))
             return refused(fmt::format("the header {} cannot hold what the event says", header));
     return request;

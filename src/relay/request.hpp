@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "relay/template.hpp"
+#include "semel/http.hpp"
 #include "semel/keys.hpp"
 #include "semel/message.hpp"
 #include "semel/operation.hpp"
@@ -28,32 +29,19 @@ std::string_view name(DeliveryMode mode);
 /// Those that carry a body and may change something.
 inline constexpr auto delivery_methods = std::to_array<std::string_view>({"POST", "PUT", "PATCH", "DELETE"});
 
-struct RequestHeader {
-    std::string name{};
-    std::string value{};
-    bool operator==(const RequestHeader&) const = default;
-};
-
 /// What a request is made of. Templates as in template.hpp.
 struct RequestOptions {
     std::string url{};  ///< http:// or https://, without user
     std::string method = "POST";
     DeliveryMode mode = DeliveryMode::binary;
-    std::vector<RequestHeader> headers{};  ///< besides those of the mode; values are templates
-    std::optional<std::string> body{};     ///< of plain: a template of JSON
+    std::vector<HttpField> headers{};   ///< besides those of the mode; values are templates
+    std::optional<std::string> body{};  ///< of plain: a template of JSON
     std::string correlation_header = "X-Correlation-Id";
     bool operator==(const RequestOptions&) const = default;
 };
 
 /// Whether a configuration may set this header: those that frame the request, and those that are set here, it may not.
 bool is_own_header(std::string_view name);
-
-struct Request {
-    std::string method{};
-    std::string url{};
-    std::vector<RequestHeader> headers{};
-    std::string body{};
-};
 
 /// One delivery of one event.
 struct Parcel {
@@ -72,11 +60,11 @@ public:
     static Result<RequestMaker> make(RequestOptions options);
 
     /// `invalid`: this event cannot be written so, whoever tries it.
-    [[nodiscard]] Result<Request> request(const Parcel& parcel) const;
+    [[nodiscard]] Result<HttpRequest> request(const Parcel& parcel) const;
 
 private:
     RequestMaker(RequestOptions options, Template url) : options_(std::move(options)), url_(std::move(url)) {}
-    [[nodiscard]] Status fill_plain(const Parcel& parcel, const Template::Values& values, Request& request) const;
+    [[nodiscard]] Status fill_plain(const Parcel& parcel, const Template::Values& values, HttpRequest& request) const;
 
     RequestOptions options_;
     Template url_;

@@ -22,16 +22,16 @@ Event order() {
             .data = R"({"id":"o/7","total":7.50,"lines":[{"sku":"a\"b"},null],"note":"\u00e9","empty":"","up":".."})"};
 }
 
-Result<Request> made(const RequestOptions& options, const Event& event, std::string_view correlation = "c1") {
+Result<HttpRequest> made(const RequestOptions& options, const Event& event, std::string_view correlation = "c1") {
     auto maker = RequestMaker::make(options);
     if (!maker) return maker.failure();
     const Operation parent = operation();
     return maker->request({event, parent, correlation, 2});
 }
 
-std::map<std::string, std::string> headers(const Request& request) {
+std::map<std::string, std::string> headers(const HttpRequest& request) {
     std::map<std::string, std::string> all;
-    for (const auto& [name, value] : request.headers) EXPECT_TRUE(all.emplace(name, value).second) << name;
+    for (const auto& [name, value] : request.fields) EXPECT_TRUE(all.emplace(name, value).second) << name;
     return all;
 }
 

@@ -3,12 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-
-#include "http/chars.hpp"
-#include "http/fields.hpp"
-#include "http/problem.hpp"
-#include "ledger/json_document.hpp"
 
 namespace semel::relay {
 namespace {
@@ -77,37 +71,7 @@ Verdict by_status(const EndpointRules& rules, const Before& before, const Delive
     return unknown(rules, before, answered(status));
 }
 
-std::optional<int> status_in(const JsonDocument::Node& node) {
-    int status = 0;
-    const char* const end = node.text.data() + node.text.size();
-    if (node.kind != JsonDocument::Kind::number) return std::nullopt;
-    const auto [rest, error] = std::from_chars(node.text.data(), end, status);
-    if (error != std::errc{} || rest != end || status < 200 || status > 599) return std::nullopt;
-    return status;
-}
-
 }  // namespace
-
-std::optional<SemelProblem> read_problem(std::string_view content_type, std::string_view body) {
-    if (!http::same_name(http::trimmed(content_type.substr(0, content_type.find(';'))), http::problem_content_type))
-        return std::nullopt;
-    const auto document = JsonDocument::parse(body);
-    if (!document || document->node(0).kind != JsonDocument::Kind::object) return std::nullopt;
-    SemelProblem problem;
-    for (const JsonDocument::Index name : document->members(document->node(0))) {
-        const JsonDocument::Node& value = document->node(name + 1);
-        const std::string_view text = document->node(name).text;
-        if (text == "type" && value.kind == JsonDocument::Kind::string &&
-            value.text.starts_with(http::problem_type_prefix))
-            problem.slug = value.text.substr(http::problem_type_prefix.size());
-        if (text == "retryable") problem.retryable = value.kind == JsonDocument::Kind::literal && value.text == "true";
-        if (text == "outcome_status") problem.outcome_status = status_in(value);
-    }
-    // It ends up in messages.
-    if (problem.slug.empty() || problem.slug.size() > 64 || !http::all_of(problem.slug, http::token_char))
-        return std::nullopt;
-    return problem;
-}
 
 Verdict verdict(const EndpointRules& rules, const Before& before, const DeliveryEnd& end) {
     switch (end.how) {

@@ -18,10 +18,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <variant>
 #include <vector>
 
+#include "curl/answer.hpp"
 #include "semel/time.hpp"
 
 namespace semel::relay {
@@ -33,17 +33,6 @@ struct EndpointRules {
     Duration retry_after_max = std::chrono::minutes{5};  ///< a Retry-After beyond it counts as this
     bool operator==(const EndpointRules&) const = default;
 };
-
-/// A problem document of Semel's, as a gateway before the endpoint answers.
-struct SemelProblem {
-    std::string slug{};  ///< "in-progress"
-    bool retryable = false;
-    std::optional<int> outcome_status{};
-    bool operator==(const SemelProblem&) const = default;
-};
-
-/// Nothing if it is not application/problem+json with a type of Semel's.
-std::optional<SemelProblem> read_problem(std::string_view content_type, std::string_view body);
 
 /// How a delivery ended.
 struct DeliveryEnd {

@@ -160,21 +160,5 @@ TEST(RelayVerdict, RetryAfterIsHonouredWithinItsLimit) {
     }
 }
 
-TEST(RelayVerdict, ReadsProblemsOfSemelsOnly) {
-    const std::string_view json = "application/problem+json";
-    EXPECT_EQ(read_problem(json, R"({"type":"urn:semel:problem:in-progress","retryable":true})"),
-              (SemelProblem{"in-progress", true, {}}));
-    EXPECT_EQ(read_problem("Application/Problem+JSON; charset=utf-8",
-                           R"({"outcome_status":201,"type":"urn:semel:problem:outcome-not-retained"})"),
-              (SemelProblem{"outcome-not-retained", false, 201}));
-    EXPECT_EQ(read_problem(json, R"({"type":"urn:semel:problem:x","outcome_status":7,"retryable":"true"})"),
-              (SemelProblem{"x", false, {}}));
-    for (const std::string_view body : {"", "{", "[]", "{}", R"({"type":"about:blank"})", R"({"type":7})",
-                                        R"({"type":"urn:semel:problem:"})", R"({"type":"urn:semel:problem:a b"})",
-                                        R"({"type":"urn:semel:problem:in-progress","type":"urn:semel:problem:quota"})"})
-        EXPECT_EQ(read_problem(json, body), std::nullopt) << body;
-    EXPECT_EQ(read_problem("application/json", R"({"type":"urn:semel:problem:in-progress"})"), std::nullopt);
-}
-
 }  // namespace
 }  // namespace semel::relay
