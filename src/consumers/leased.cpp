@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <set>
-#include <thread>
 
 #include "consumers/in_transaction.hpp"
 
@@ -18,48 +17,8 @@ constexpr Duration paused_for = std::chrono::seconds{1};
 /// How long it is tried to settle what is done while the store is away. A late settlement counts; a lost one is unknown.
 constexpr Duration settle_patience = std::chrono::minutes{1};
 constexpr Duration group_look_every = std::chrono::seconds{1};
-/// How often the leases are looked through; the shortest one allowed is three times this.
-constexpr Duration look_every = std::chrono::milliseconds{30};
 
 }  // namespace
-
-// ---- leases ----------------------------------------------------------------------------------------------------
-
-LeaseKeeper::LeaseKeeper(Committer& committer)
-    : committer_(committer), thread_([this](const std::stop_token& stop) {
-          while (!stop.stop_requested()) {
-              renew();
-              std::unique_lock lock(mutex_);
-              wake_.wait_for(lock, stop, look_every, [] { return false; });
-          }
-      }) {}
-
-void LeaseKeeper::add(const Holder& holder, Duration lease) {
-    const std::lock_guard lock(mutex_);
-    kept_.push_back({holder, lease, std::chrono::steady_clock::now() + lease / 3});
-}
-
-void LeaseKeeper::remove(const Holder& holder) {
-    const std::lock_guard lock(mutex_);
-    std::erase_if(kept_,
-                  [&](const Kept& kept) { return kept.holder.id == holder.id && kept.holder.token == holder.token; });
-}
-
-void LeaseKeeper::renew() {
-    const auto now = std::chrono::steady_clock::now();
-    std::vector<Holder> due;
-    {
-        const std::lock_guard lock(mutex_);
-        for (Kept& kept : kept_) {
-            if (kept.next > now) continue;
-            kept.next = now + kept.lease / 3;
-            due.push_back(kept.holder);
-        }
-    }
-    // Not waited for: one that fails is followed by another, and a lease that is lost is noticed by whoever settles.
-    for (const Holder& holder : due)
-        committer_.submit({Renew{holder}}, std::chrono::seconds{5}, std::make_shared<Waiting>(), [](GroupAnswer) {});
-}
 
 // ---- messages --------------------------------------------------------------------------------------------------
 

@@ -11,14 +11,12 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
-#include <thread>
 #include <variant>
 #include <vector>
 
+#include "async/lease_keeper.hpp"
 #include "consumers/engine.hpp"
 #include "consumers/group.hpp"
 #include "semel/committer.hpp"
@@ -52,27 +50,6 @@ using EffectAnswer = std::variant<Succeeded, NotDone, InDoubt, Refused, Pause>;
 
 /// Performs the effect of a message that is held. Must not throw.
 using LeasedEffect = std::function<EffectAnswer(const Item& item, const Claimed& claimed, Inbox& inbox)>;
-
-/// Renews leases while others work under them, on a thread that does nothing else (I4). Thread safe.
-class LeaseKeeper {
-public:
-    explicit LeaseKeeper(Committer& committer);
-    void add(const Holder& holder, Duration lease);
-    void remove(const Holder& holder);
-
-private:
-    void renew();
-    struct Kept {
-        Holder holder;
-        Duration lease;
-        std::chrono::steady_clock::time_point next;
-    };
-    Committer& committer_;
-    std::mutex mutex_;
-    std::condition_variable_any wake_;
-    std::vector<Kept> kept_;  // guarded by mutex_
-    std::jthread thread_;
-};
 
 class Leased final : public Engine {
 public:

@@ -1,8 +1,7 @@
-// Handlers with steps: each step is an operation of its own, in a transaction with its writes and its result, keyed
-// derive(message, step). The message's lease only keeps two consumers from doing the same work at the same time; each step
-// checks in its own transaction that it is still held.
+// Handlers with steps: each is a local step (async/local_step.hpp) keyed derive(message, step), under the message's lease.
 #include <fmt/format.h>
 
+#include "async/local_step.hpp"
 #include "consumers/leased.hpp"
 #include "semel/fingerprint.hpp"
 #include "semel/keys.hpp"
@@ -30,40 +29,22 @@ public:
     [[nodiscard]] std::uint32_t tries() const override { return item_.tries; }
 
     std::string step(std::string_view name, const std::function<std::string(Transaction)>& effect) override {
-        const Operation operation{item_.operation->scope, derive(*item_.operation, name)};
-        const auto fail = [&](std::string_view why) {
-            inbox_.roll_back();
-            throw StepFailed(fmt::format("step {}: {}", name, why));
-        };
-        if (auto begun = inbox_.begin(); !begun) fail(begun.failure().message);
-        auto held = inbox_.holds(item_.id, claimed_.token);
-        if (!held) fail(held.failure().message);
-        if (!*held) fail("the message was taken over by another consumer in the meantime");
-        const Retention retention{options_.retention.identity, result_retention};
-        const InboxClaim wanted{operation, fingerprint_of_bytes(name), retention, ""};
-        auto answers = inbox_.claim(std::span(&wanted, 1));
-        if (!answers) fail(answers.failure().message);
-        TransactionClaim& answer = answers->front();
-        if (auto* replay = std::get_if<Replay>(&answer)) {
-            if (!replay->outcome.kept) fail("it was done so long ago that its result is no longer kept");
-            inbox_.roll_back();
-            return std::move(replay->outcome.body);
-        }
-        auto* mine = std::get_if<Claimed>(&answer);
-        if (mine == nullptr) fail("its operation is in somebody else's hands");
-        std::string result;
-        try {
-            result = effect(inbox_.transaction());
-        } catch (...) {
-            inbox_.roll_back();
-            throw;
-        }
-        if (!inbox_.alive() || inbox_.broken()) fail("a statement failed, or the connection was lost");
-        if (auto settled = inbox_.settle(operation, *mine, Outcome{message_status::handled, result, true}); !settled)
-            fail(settled.failure().message);
-        if (auto committed = inbox_.commit(); !committed) fail(committed.failure().message);
-        if (options_.at) options_.at("step");
-        return result;
+        const LocalStep step{.operation = {item_.operation->scope, derive(*item_.operation, name)},
+                             .fingerprint = fingerprint_of_bytes(name),
+                             .retention = {options_.retention.identity, result_retention},
+                             .correlation = "",
+                             .whole = item_.id,
+                             .token = claimed_.token};
+        auto answer = run_local_step(inbox_, step, [&](Transaction transaction) {
+            return Outcome{message_status::handled, effect(transaction), true};
+        });
+        const auto fail = [&](std::string_view why) { return StepFailed(fmt::format("step {}: {}", name, why)); };
+        if (!answer) throw fail(answer.failure().message);
+        auto* done = std::get_if<StepDone>(&*answer);
+        if (done == nullptr) throw fail("the message was taken over by another consumer in the meantime");
+        if (!done->outcome.kept) throw fail("it was done so long ago that its result is no longer kept");
+        if (!done->replayed && options_.at) options_.at("step");
+        return std::move(done->outcome.body);
     }
 
 private:
