@@ -22,12 +22,6 @@ if(SEMEL_SANITIZE)
   endif()
 endif()
 
-# Sanitized code is compiled without optimisation, which takes half the time; not so what walks through millions of states.
-add_library(semel_walked INTERFACE)
-if(SEMEL_SANITIZE)
-  target_compile_options(semel_walked INTERFACE -O1)
-endif()
-
 find_program(SEMEL_MOLD mold)
 if(SEMEL_MOLD)
   target_link_options(semel_flags INTERFACE -fuse-ld=mold)
