@@ -9,11 +9,15 @@ Failure not_granted(const TransactionClaim& answer) {
         match{[](const Mismatch&) {
                   return Failure{Code::invalid, "its operation was claimed before with another fingerprint"};
               },
-              [](const Expired&) { return Failure{Code::invalid, "its key is older than the retention"}; },
+              [](const Expired&) {
+                  return Failure{Code::invalid, "its key is older than the retention"};
+              },
               [](const RetryTransaction&) {
                   return Failure{Code::contended, "the database could not serialise its transaction with another one"};
               },
-              [](const auto&) { return Failure{Code::contended, "its operation is in somebody else's hands"}; }},
+              [](const auto&) {
+                  return Failure{Code::contended, "its operation is in somebody else's hands"};
+              }},
         answer);
 }
 
