@@ -5,6 +5,7 @@ namespace {
 
 /// How often the leases are looked through; the shortest one allowed is three times this.
 constexpr Duration look_every = std::chrono::milliseconds{30};
+constexpr Duration renew_patience = std::chrono::seconds{5};
 
 }  // namespace
 
@@ -17,9 +18,9 @@ LeaseKeeper::LeaseKeeper(Committer& committer)
           }
       }) {}
 
-void LeaseKeeper::add(const Holder& holder, Duration lease) {
+void LeaseKeeper::add(const Holder& holder, Duration lease, std::chrono::steady_clock::time_point sent) {
     const std::lock_guard lock(mutex_);
-    kept_.push_back({holder, lease, std::chrono::steady_clock::now() + lease / 3});
+    kept_.push_back({holder, lease, sent + lease / 3});
 }
 
 void LeaseKeeper::remove(const Holder& holder) {
@@ -41,7 +42,7 @@ void LeaseKeeper::renew() {
     }
     // Not waited for: one that fails is followed by another, and a lease that is lost is noticed by whoever settles.
     for (const Holder& holder : due)
-        committer_.submit({Renew{holder}}, std::chrono::seconds{5}, std::make_shared<Waiting>(), [](GroupAnswer) {});
+        committer_.submit({Renew{holder}}, renew_patience, std::make_shared<Waiting>(), [](GroupAnswer) {});
 }
 
 }  // namespace semel

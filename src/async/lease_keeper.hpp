@@ -15,7 +15,8 @@ namespace semel {
 class LeaseKeeper {
 public:
     explicit LeaseKeeper(Committer& committer);
-    void add(const Holder& holder, Duration lease);
+    /// From when its claim was sent on: the grant may have been long on its way.
+    void add(const Holder& holder, Duration lease, std::chrono::steady_clock::time_point sent);
     void remove(const Holder& holder);
 
 private:
@@ -35,8 +36,9 @@ private:
 /// Keeps one lease for as long as this lives.
 class KeptLease {
 public:
-    KeptLease(LeaseKeeper& keeper, const Holder& holder, Duration lease) : keeper_(keeper), holder_(holder) {
-        keeper_.add(holder_, lease);
+    KeptLease(LeaseKeeper& keeper, const Holder& holder, Duration lease, std::chrono::steady_clock::time_point sent)
+        : keeper_(keeper), holder_(holder) {
+        keeper_.add(holder_, lease, sent);
     }
     ~KeptLease() { keeper_.remove(holder_); }
     KeptLease(const KeptLease&) = delete;

@@ -6,18 +6,28 @@ namespace {
 /// Why a claim in the transaction was not granted.
 Failure not_granted(const TransactionClaim& answer) {
     return std::visit(
-        match{[](const Mismatch&) {
-                  return Failure{Code::invalid, "its operation was claimed before with another fingerprint"};
-              },
-              [](const Expired&) {
-                  return Failure{Code::invalid, "its key is older than the retention"};
-              },
-              [](const RetryTransaction&) {
-                  return Failure{Code::contended, "the database could not serialise its transaction with another one"};
-              },
-              [](const auto&) {
-                  return Failure{Code::contended, "its operation is in somebody else's hands"};
-              }},
+        match{
+            [](const Mismatch&) {
+                return Failure{Code::invalid, "its operation was claimed before with another fingerprint"};
+            },
+            [](const Expired&) {
+                return Failure{Code::invalid, "its key is older than the retention"};
+            },
+            [](const RetryTransaction&) {
+                return Failure{Code::contended, "the database could not serialise its transaction with another one"};
+            },
+            [](const Busy&) {
+                return Failure{Code::contended, "its operation is in somebody else's hands"};
+            },
+            [](const Unknown&) {
+                return Failure{Code::invalid, "nobody knows what became of its operation; `semel ops resolve` decides"};
+            },
+            [](const Claimed&) {
+                return Failure{Code::contended, "it was granted"};
+            },
+            [](const Replay&) {
+                return Failure{Code::contended, "it was done before"};
+            }},
         answer);
 }
 

@@ -166,9 +166,10 @@ Status Leased::perform(Item& item, const Claimed& claimed, std::chrono::steady_c
         item.fate = Fate::busy;
         return Done{};
     }
-    keeper_->add(holder, policy_.lease);
-    EffectAnswer answer = effect_(item, claimed, inbox_);
-    keeper_->remove(holder);
+    EffectAnswer answer = [&] {
+        const KeptLease kept(*keeper_, holder, policy_.lease, sent);
+        return effect_(item, claimed, inbox_);
+    }();
     at("handled");
     return conclude(item, claimed, std::move(answer));
 }
