@@ -615,8 +615,10 @@ TEST_P(StepsTest, AHandlerThatKeepsFailingIsDead) {
     EXPECT_EQ(dead_letters()[0].reason, "tries-exhausted");
 }
 
-TEST_P(StepsTest, WhatAnotherProcessShelvedAMomentAgoIsNotPassed) {
-    if (GetParam() == "sqlite") return;  // has one process
+/// Where several processes share the database.
+class SharedStepsTest : public StepsTest {};
+
+TEST_P(SharedStepsTest, WhatAnotherProcessShelvedAMomentAgoIsNotPassed) {
     std::atomic<int> handled = 0;
     auto made = Consumer::make(options_, broker_.open(), database_->inbox(), StepHandler([&](Steps&) { ++handled; }),
                                *committer_);
@@ -670,6 +672,7 @@ TEST_P(StepsTest, WhileOneHoldsAMessageAnotherWaitsForIt) {
 const auto by_name = [](const auto& info) { return std::string(info.param); };
 INSTANTIATE_TEST_SUITE_P(Databases, ConsumerTest, testing::ValuesIn(database_names), by_name);
 INSTANTIATE_TEST_SUITE_P(Databases, StepsTest, testing::ValuesIn(database_names), by_name);
+INSTANTIATE_TEST_SUITE_P(Databases, SharedStepsTest, testing::Values(std::string_view("postgres")), by_name);
 
 }  // namespace
 }  // namespace semel::test
