@@ -80,22 +80,9 @@ Item read_item(const Shelved& shelved, const ConsumerOptions& options) {
     return item;
 }
 
-std::string what_was_thrown() {
-    try {
-        throw;
-    } catch (const std::exception& error) {
-        return error.what();
-    } catch (...) {
-        return "the handler threw something that is no std::exception";
-    }
-}
-
 Duration backoff(const RetryOptions& retries, std::uint32_t tries) {
-    Duration wait = retries.first;
-    for (std::uint32_t i = 1; i < tries && wait < retries.max; ++i) wait *= 2;
-    wait = std::min(wait, retries.max);
-    const auto half = static_cast<std::uint64_t>(wait.count() / 2);
-    return wait / 2 + Duration{static_cast<std::int64_t>(SystemRandom().below(half + 1))};
+    SystemRandom random;
+    return backoff(retries.first, retries.max, tries, random);
 }
 
 }  // namespace semel

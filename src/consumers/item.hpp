@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "base/retry.hpp"
 #include "consumers/dead_letters.hpp"
 #include "consumers/shelf.hpp"
 #include "semel/consumer.hpp"
@@ -53,11 +54,7 @@ Item read_item(const Message& message, const ConsumerOptions& options);
 /// The same for one from the shelf, which the item refers to.
 Item read_item(const Shelved& shelved, const ConsumerOptions& options);
 
-/// What the exception in flight says. Inside of a catch clause.
-std::string what_was_thrown();
-
-/// How long to wait after that many tries have failed: half of it for sure, the rest by chance, so that those that failed
-/// together do not come back together.
+/// How long to wait after that many tries have failed.
 Duration backoff(const RetryOptions& retries, std::uint32_t tries);
 
 /// An error as it is kept: valid UTF-8, one line, of bounded length.

@@ -29,6 +29,15 @@ void Child::start(const std::vector<std::string>& more) {
         throw std::runtime_error("cannot start " + all[0]);
 }
 
+bool Child::stopped() {
+    int status = 0;
+    return pid_ > 0 && waitpid(pid_, &status, WNOHANG | WUNTRACED) == pid_ && WIFSTOPPED(status);
+}
+
+void Child::go_on() {
+    if (pid_ > 0) kill(pid_, SIGCONT);
+}
+
 std::optional<int> Child::ended() {
     int status = 0;
     if (pid_ <= 0 || waitpid(pid_, &status, WNOHANG) != pid_) return std::nullopt;

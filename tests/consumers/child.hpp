@@ -19,6 +19,10 @@ public:
 
     /// Starts it, with more arguments.
     void start(const std::vector<std::string>& more = {});
+    /// Whether it has stopped (SIGSTOP) since the last look.
+    bool stopped();
+    /// Lets it go on after that.
+    void go_on();
     /// Its wait status if it has ended since the last look.
     std::optional<int> ended();
     /// Asks it to end (SIGTERM) and waits; its wait status, or -1 if there is none.
