@@ -113,17 +113,11 @@ private:
             ++seen.refused;
             return semel::Done{};
         }
-        const auto parked = workflow.parked_at(record);
-        if (!parked) return parked.failure();
-        if (*parked) {
-            ++seen.parked;
-            return semel::Done{};
+        if (record.state == State::unknown) {
+            const auto waits = left_alone(workflow, record, now, seen);
+            if (!waits) return waits.failure();
+            if (*waits) return semel::Done{};
         }
-        // Given up by its last holder, and not for a death: not again at once.
-        if (!record.history.empty() && record.history.back().what == Transition::abandoned &&
-            now < later(record.history.back().at,
-                        backoff(options_.backoff_first, options_.backoff_max, record.tries, random_)))
-            return semel::Done{};
         {
             const std::lock_guard lock(mutex_);
             if (!under_way_.insert(record.id).second) return semel::Done{};
@@ -131,6 +125,18 @@ private:
         }
         wake_.notify_one();
         return semel::Done{};
+    }
+
+    /// Whether one that somebody gave up is to be left as it is: until a step is resolved, or for a while. One whose holder died
+    /// is carried on without asking: what it comes to then is seen by everybody.
+    Result<bool> left_alone(Workflow& workflow, const Record& record, TimePoint now, Seen& seen) {
+        const auto parked = workflow.parked_at(record);
+        if (!parked) return parked.failure();
+        if (*parked) ++seen.parked;
+        if (*parked) return true;
+        const bool given_up = !record.history.empty() && record.history.back().what == Transition::abandoned;
+        const Duration pause = backoff(options_.backoff_first, options_.backoff_max, record.tries, random_);
+        return given_up && now < later(record.history.back().at, pause);
     }
 
     /// Claimed by somebody who died before it was started: nothing has begun, and whoever asked for it has not been told so.

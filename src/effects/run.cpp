@@ -201,8 +201,8 @@ private:
         const Limits& limits = shop_.options.limits;
         std::optional<Outcome> refusal;  // failed for good: to be settled without its writes
         const auto effect = [&](Transaction transaction) {
-            if (refusal) return *refusal;
-            Outcome outcome{workflow_status::completed, local.run(*this, transaction), true};
+            Outcome outcome = refusal ? *refusal
+                                      : Outcome{workflow_status::completed, local.run(*this, transaction), true};
             reached(fmt::format("{}:effect", name));
             return outcome;
         };

@@ -1,0 +1,351 @@
+// Workflows on PostgreSQL and SQLite: results, compensation, versions, waiting for a person, lost replies.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "order.hpp"
+#include "semel/committer.hpp"
+#include "semel/postgres.hpp"
+#include "support/gate.hpp"
+#include "support/postgres.hpp"
+#include "support/temp_folder.hpp"
+
+namespace semel::test {
+namespace {
+
+using namespace effects;
+
+template <class Expected>
+Expected as(const Result<WorkflowAnswer>& answer) {
+    if (!answer) throw std::runtime_error(answer.failure().message);
+    const auto* found = std::get_if<Expected>(&*answer);
+    if (found != nullptr) return *found;
+    std::string more;
+    if (const auto* left = std::get_if<Unfinished>(&*answer)) more = left->step + ": " + left->error;
+    if (const auto* changed = std::get_if<DefinitionChanged>(&*answer)) more = changed->why;
+    throw std::runtime_error(fmt::format("answer number {} {}", answer->index(), more));
+}
+
+class WorkflowTest : public testing::TestWithParam<std::string_view> {
+protected:
+    WorkflowOptions options() {
+        WorkflowOptions options;
+        options.lease = 500ms;
+        options.limits = {.calls_max = 3, .total = 10s, .backoff_first = 10ms, .backoff_max = 50ms};
+        options.inbox = [this] { return Result<std::unique_ptr<Inbox>>(database_->inbox()); };
+        return options;
+    }
+    std::unique_ptr<Workflow> make(Definition definition) {
+        auto made = Workflow::make(std::move(definition), options(), *committer_);
+        if (!made) throw std::runtime_error(made.failure().message);
+        return std::move(*made);
+    }
+    /// A local step that adds a letter to what is written about this run.
+    Step letter(const std::string& name, bool fails = false) {
+        const auto write = [this](std::string what, bool throws) {
+            return Local{[this, what, throws](const Context&, Transaction) {
+                if (throws) throw StepFailed(what + " is out of stock", 410);
+                trail_ += what + ";";
+                return "result of " + what;
+            }};
+        };
+        return {name, write(name, fails), write("undo " + name, false)};
+    }
+    Step external(const std::string& name, Provider provider, std::function<Reply(const Context&, const Call&)> call) {
+        provider.lease = 400ms;
+        provider.call_deadline = 100ms;
+        return {name,
+                External{.provider = std::move(provider),
+                         .call = std::move(call),
+                         .limits = {.calls_max = 2, .total = 5s, .backoff_first = 10ms, .backoff_max = 50ms}},
+                std::nullopt};
+    }
+    static Start start(const std::string& key, std::string input = "3 apples") {
+        return {.tenant = "acme", .key = *Key::parse(key), .input = std::move(input)};
+    }
+    static Operation operation(const std::string& key) { return {*Scope::make("acme", "shop"), *Key::parse(key)}; }
+    /// Calls until it is true, or for too long.
+    static bool soon(const std::function<bool()>& what) {
+        const auto until = std::chrono::steady_clock::now() + 30s;
+        while (!what()) {
+            if (std::chrono::steady_clock::now() > until) return false;
+            std::this_thread::sleep_for(10ms);
+        }
+        return true;
+    }
+
+    std::unique_ptr<Database> database_ = make_database(GetParam());
+    std::unique_ptr<Store> store_ = database_->store();
+    std::unique_ptr<Committer> committer_ = std::move(*Committer::start(*store_));
+    std::string trail_;
+};
+
+TEST_P(WorkflowTest, RunsItsStepsHandsResultsOnAndReplaysItsEnd) {
+    Definition definition{.name = "shop"};
+    definition.steps = {letter("a"), external("b", Provider::stripe(), [&](const Context& context, const Call&) -> Reply {
+                            EXPECT_EQ(context.input(), "3 apples");
+                            return Answered{{200, context.result("a") + " and b", true}, true};
+                        })};
+    definition.result = [](const Context& context) { return context.result("b") + "!"; };
+    const auto workflow = make(definition);
+    const auto first = as<Completed>(workflow->run(start("k1")));
+    EXPECT_EQ(first.result, "result of a and b!");
+    EXPECT_FALSE(first.replayed);
+    const auto second = as<Completed>(workflow->run(start("k1")));
+    EXPECT_TRUE(second.replayed);
+    EXPECT_EQ(second.result, first.result);
+    (void)as<Mismatch>(workflow->run(start("k1", "4 apples")));
+    EXPECT_EQ(trail_, "a;");
+}
+
+TEST_P(WorkflowTest, CompensatesInReverseOrderWhenAStepFails) {
+    Definition definition{.name = "shop"};
+    definition.steps = {letter("a"), letter("b"), letter("c", true), letter("d")};
+    const auto workflow = make(definition);
+    const auto first = as<Compensated>(workflow->run(start("k1")));
+    EXPECT_EQ(trail_, "a;b;undo b;undo a;");
+    EXPECT_EQ(first.failed_step, "c");
+    EXPECT_EQ(first.failure, (Outcome{410, "c is out of stock", true}));
+    EXPECT_TRUE(first.not_undone.empty());
+    const auto second = as<Compensated>(workflow->run(start("k1")));
+    EXPECT_TRUE(second.replayed);
+    EXPECT_EQ(second.failed_step, "c");
+    EXPECT_EQ(trail_, "a;b;undo b;undo a;");
+    EXPECT_EQ((*store_->find(operation("k1").id()))->outcome.status, workflow_status::compensated);
+}
+
+TEST_P(WorkflowTest, ACompensationThatFailsIsSaidAndTheOthersRun) {
+    Definition definition{.name = "shop"};
+    definition.steps = {letter("a"), letter("b"), letter("c", true)};
+    definition.steps[1].compensation =
+        Local{[](const Context&, Transaction) -> std::string { throw StepFailed("it is gone"); }};
+    const auto workflow = make(definition);
+    EXPECT_EQ(as<Compensated>(workflow->run(start("k1"))).not_undone, (std::vector<std::string>{"b"}));
+    EXPECT_EQ(trail_, "a;b;undo a;");
+    EXPECT_EQ((*store_->find(operation("k1").id()))->outcome.status, workflow_status::compensation_failed);
+}
+
+TEST_P(WorkflowTest, AStepThatThrowsIsTriedAgainAndLeavesNothing) {
+    database_->run("create table written (step text)");
+    int tries = 0;
+    Definition definition{.name = "shop"};
+    definition.steps = {{"a",
+                         Local{[&](const Context&, Transaction transaction) {
+                             execute(transaction, "insert into written values ('a')");
+                             if (++tries % 4 != 0) throw std::runtime_error("not yet");
+                             return std::string("done");
+                         }},
+                         std::nullopt}};
+    const auto workflow = make(definition);
+    const auto left = as<Unfinished>(workflow->run(start("k1")));
+    EXPECT_EQ(left.step, "a");
+    EXPECT_EQ(left.error, "not yet");
+    EXPECT_EQ(database_->value("select count(*) from written"), "0");
+    // Carried on by the completer, at its own pace.
+    Completer completer(*committer_, {workflow.get()}, {.every = 50ms, .backoff_first = 50ms});
+    std::jthread thread([&](const std::stop_token& stop) { completer.run(stop); });
+    EXPECT_TRUE(soon([&] { return completer.counts().ended == 1; }));
+    EXPECT_EQ(database_->value("select count(*) from written"), "1");
+}
+
+TEST_P(WorkflowTest, AnUnknownStepParksItVisiblyUntilSomebodyResolvesIt) {
+    std::atomic<int> calls = 0;
+    Definition definition{.name = "shop"};
+    definition.steps = {letter("a"), external("b", Provider::at_most_once("sms"),
+                                              [&](const Context&, const Call&) -> Reply {
+                                                  ++calls;
+                                                  return InDoubt{"no answer in time", std::nullopt};
+                                              }),
+                        letter("c")};
+    const auto workflow = make(definition);
+    const auto parked = as<Parked>(workflow->run(start("k1")));
+    EXPECT_EQ(parked.step, "b");
+    EXPECT_EQ(parked.why, "no answer in time");
+    Completer completer(*committer_, {workflow.get()}, {.every = 30ms, .backoff_first = 30ms});
+    std::jthread thread([&](const std::stop_token& stop) { completer.run(stop); });
+    EXPECT_TRUE(soon([&] { return completer.counts().looks > 3 && completer.counts().parked == 1; }));
+    EXPECT_EQ((*store_->find(operation("k1").id()))->state, State::unknown);
+    EXPECT_EQ((*store_->find(operation("k1").id()))->tries, 1U);
+    EXPECT_EQ(as<Parked>(workflow->run(start("k1"))).step, "b");
+    EXPECT_EQ(trail_, "a;");
+
+    const Operation step = *Intent{.parent = operation("k1"), .step = "b"}.operation();
+    const auto record = *store_->find(step.id());
+    EXPECT_EQ(record->state, State::unknown);
+    EXPECT_TRUE(soon([&] {
+        const auto resolved =
+            committer_->resolve({step.id(), record->token, Outcome::tombstone(200), "erika", "the customer has it"});
+        return resolved && std::holds_alternative<Ok>(*resolved);
+    }));
+    EXPECT_TRUE(soon([&] { return completer.counts().ended == 1; }));
+    EXPECT_EQ(trail_, "a;c;");
+    EXPECT_EQ(calls, 1);
+}
+
+TEST_P(WorkflowTest, AChangedDefinitionIsRefusedAndContinuedOnPurpose) {
+    std::atomic<bool> fails = true;
+    const auto sometimes = [&](const std::string& name) {
+        return Step{name,
+                    Local{[&, name](const Context&, Transaction) {
+                        if (fails) throw std::runtime_error("not yet");
+                        trail_ += name + ";";
+                        return name;
+                    }},
+                    std::nullopt};
+    };
+    Definition first{.name = "shop"};
+    first.steps = {letter("a"), letter("b"), sometimes("c")};
+    (void)as<Unfinished>(make(first)->run(start("k1")));
+    EXPECT_EQ(trail_, "a;b;");
+    fails = false;
+
+    Definition reordered{.name = "shop"};
+    reordered.steps = {letter("b"), letter("a"), sometimes("c")};
+    const auto changed = as<DefinitionChanged>(make(reordered)->run(start("k1")));
+    EXPECT_NE(changed.why.find("has other steps"), std::string::npos) << changed.why;
+    Definition renamed{.name = "shop"};
+    renamed.steps = {letter("a"), letter("bee"), sometimes("c")};
+    (void)as<DefinitionChanged>(make(renamed)->run(start("k1")));
+    renamed.version = 2;
+    (void)as<DefinitionChanged>(make(renamed)->run(start("k1")));
+    renamed.continues = {{.version = 1, .renamed = {}, .dropped = {}}};
+    EXPECT_NE(as<DefinitionChanged>(make(renamed)->run(start("k1"))).why.find("neither has nor names"), std::string::npos);
+    EXPECT_EQ(trail_, "a;b;");
+
+    // On purpose: `b` is called `bee` now and was done; `n` is new.
+    renamed.steps = {letter("a"), letter("bee"), letter("n"), sometimes("c")};
+    renamed.continues = {{.version = 1, .renamed = {{"b", "bee"}}, .dropped = {}}};
+    const auto workflow = make(renamed);
+    Completer completer(*committer_, {workflow.get()}, {.every = 30ms, .backoff_first = 30ms});
+    std::jthread thread([&](const std::stop_token& stop) { completer.run(stop); });
+    EXPECT_TRUE(soon([&] { return completer.counts().ended == 1; }));
+    EXPECT_EQ(trail_, "a;b;n;c;");
+}
+
+TEST_P(WorkflowTest, StopsBetweenTwoStepsAndIsCarriedOn) {
+    std::stop_source stop;
+    Definition definition{.name = "shop"};
+    definition.steps = {letter("a"),
+                        {"b",
+                         Local{[&](const Context&, Transaction) {
+                             stop.request_stop();
+                             return std::string("b");
+                         }},
+                         std::nullopt},
+                        letter("c")};
+    const auto workflow = make(definition);
+    EXPECT_EQ(as<Unfinished>(workflow->run(start("k1"), stop.get_token())).step, "c");
+    EXPECT_EQ(trail_, "a;");
+    EXPECT_EQ(as<Completed>(workflow->run(start("k1"))).result, "result of c");
+    EXPECT_EQ(trail_, "a;c;");
+}
+
+TEST_P(WorkflowTest, TwoCallersOfOneKeyRunItOnce) {
+    Definition definition{.name = "shop"};
+    std::atomic<int> calls = 0;
+    definition.steps = {external("a", Provider::stripe(), [&](const Context&, const Call&) -> Reply {
+        ++calls;
+        return Answered{{200, "paid", true}, true};
+    })};
+    const auto workflow = make(definition);
+    std::atomic<int> completed = 0;
+    {
+        std::vector<std::jthread> callers;
+        for (int i = 0; i < 8; ++i)
+            callers.emplace_back([&] {
+                EXPECT_TRUE(soon([&] {
+                    const auto answer = workflow->run(start("k1"));
+                    return answer && std::holds_alternative<Completed>(*answer);
+                }));
+                ++completed;
+            });
+    }
+    EXPECT_EQ(completed, 8);
+    EXPECT_EQ(calls, 1);
+}
+
+TEST_P(WorkflowTest, DefinitionsThatCannotBeRunAreRefused) {
+    const auto refused = [&](const Definition& definition, std::string_view word) {
+        auto made = Workflow::make(definition, options(), *committer_);
+        ASSERT_FALSE(made);
+        EXPECT_NE(made.failure().message.find(word), std::string::npos) << made.failure().message;
+    };
+    Definition definition{.name = "shop"};
+    refused(definition, "1 to 100 steps");
+    definition.steps = {letter("a"), letter("a")};
+    refused(definition, "two of that name");
+    definition.steps = {letter("undo a")};
+    refused(definition, "compensations");
+    definition.steps = {letter("a#b")};
+    refused(definition, "a name has");
+    definition.steps = {external("a", Provider::stripe(), {})};
+    refused(definition, "needs a call");
+    definition.steps = {letter("a")};
+    definition.continues = {{.version = 1}};
+    refused(definition, "twice, or its own");
+    auto without = options();
+    without.inbox = {};
+    definition.continues = {};
+    EXPECT_NE(Workflow::make(definition, without, *committer_).failure().message.find("WorkflowOptions::inbox"),
+              std::string::npos);
+}
+
+INSTANTIATE_TEST_SUITE_P(Databases, WorkflowTest, testing::ValuesIn(database_names),
+                         [](const auto& database) { return std::string(database.param); });
+
+// ---- lost replies ----------------------------------------------------------------------------------------------
+
+/// Every COMMIT of an order's whole life is cut, one run each: before it arrives, and after it was done.
+TEST(WorkflowLostReply, EveryCommitOfAnOrderMayLoseItsReply) {
+    TestDatabase database;
+    Gate gate(database.port());
+    TestConnection direct(database.uri());
+    execute({direct.raw(), nullptr}, done_table);
+    TempFolder folder;
+    for (const char* name : {"charges", "refunds"}) std::filesystem::create_directory(folder.path() / name);
+    std::string uri = database.uri();
+    const std::string port = ":" + std::to_string(database.port());
+    ASSERT_NE(uri.find(port), std::string::npos) << uri;
+    uri.replace(uri.find(port), port.size(), ":" + std::to_string(gate.port()));
+
+    std::atomic<int> nth = 0;  // COMMITs to let pass; negative: none is cut
+    std::atomic<Direction> side = Direction::to_client;
+    gate.watch([&](Direction direction, std::string_view piece) -> std::size_t {
+        const auto word = piece.find(direction == Direction::to_server ? "commit" : "COMMIT");
+        if (direction != side || word == std::string_view::npos || nth < 0 || nth-- > 0) return piece.size();
+        return word;
+    });
+    nth = -1;
+    const auto store = std::move(*postgres::open({.uri = uri}));
+    const auto committer = std::move(*Committer::start(*store));
+    OrderParts parts{{folder.path() / "charges", Honours::keys}, {folder.path() / "refunds", Honours::keys}, Honours::keys, 1s};
+    WorkflowOptions options;
+    options.lease = 1s;
+    options.inbox = [&] { return postgres::open_inbox({.uri = uri}); };
+    const auto workflow = std::move(*Workflow::make(order_definition(parts), options, *committer));
+    int number = 0;
+    for (const Direction direction : {Direction::to_client, Direction::to_server})
+        for (int cut = 0; cut < 8; ++cut) {
+            const std::string key = fmt::format("o{}", number++);
+            side = direction;
+            nth = cut;
+            const auto until = std::chrono::steady_clock::now() + 20s;
+            bool ended = false;
+            while (!ended) {
+                const auto answer = workflow->run({.key = *Key::parse(key), .input = "order"});
+                ended = answer && std::holds_alternative<Completed>(*answer);
+                ASSERT_LT(std::chrono::steady_clock::now(), until) << key;
+            }
+            nth = -1;
+            EXPECT_EQ(direct.value(fmt::format("select count(*) from done where id = '{}'", key)), "2") << key;
+        }
+    EXPECT_GE(gate.cuts(), 8);
+    const auto charges = parts.charges.charges();
+    EXPECT_EQ(charges.size(), static_cast<std::size_t>(number));
+    for (const auto& [key, count] : charges) EXPECT_EQ(count, 1) << key;
+}
+
+}  // namespace
+}  // namespace semel::test
