@@ -8,6 +8,7 @@
 
 #include "semel/inbox.hpp"
 #include "semel/once.hpp"
+#include "semel/outbox.hpp"
 #include "semel/store.hpp"
 
 struct pg_conn;
@@ -35,6 +36,9 @@ Result<int> migrate(const Options& options);
 /// The consumer's side of the same database, on a connection of its own. Connects and checks as `open` does.
 Result<std::unique_ptr<Inbox>> open_inbox(Options options);
 
+/// One relay's side of the outbox `name`. `relay` is its name among the relays of that outbox, and nobody else's.
+Result<std::unique_ptr<OutboxTable>> open_outbox(Options options, std::string name, std::string relay);
+
 // ---- in your own transaction -----------------------------------------------------------------------------------
 // On a caller's own connection with a transaction open, in a database with the schema `semel`. Nothing here begins,
 // commits or rolls back the caller's transaction. At READ COMMITTED a concurrent duplicate waits for the first to end and
@@ -55,6 +59,10 @@ Result<TransactionClaim> claim(pg_conn* transaction, const Operation& operation,
                                const OnceOptions& options = {});
 Result<HolderAnswer> settle(pg_conn* transaction, const Operation& operation, const Claimed& claimed,
                             const Outcome& outcome);
+
+/// Stages an event: it is published if and only if this transaction commits. Waits until another transaction that staged for
+/// the same ordering key has ended. Returns its number. `contended`: roll back and run the transaction again.
+Result<std::int64_t> stage(pg_conn* transaction, const StagedEvent& staged);
 
 /// A value for a column: text that PostgreSQL reads as the column's type, or null.
 struct Column {

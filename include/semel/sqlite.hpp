@@ -9,6 +9,7 @@
 
 #include "semel/inbox.hpp"
 #include "semel/once.hpp"
+#include "semel/outbox.hpp"
 #include "semel/store.hpp"
 
 struct sqlite3;
@@ -44,6 +45,9 @@ Result<int> migrate(sqlite3* connection);
 /// no ownership: any number of inboxes may share the file with each other and with the owner of its store.
 Result<std::unique_ptr<Inbox>> open_inbox(Options options);
 
+/// One relay's side of the outbox `name`, as an inbox beside the owner of the store and the processes that stage.
+Result<std::unique_ptr<OutboxTable>> open_outbox(Options options, std::string name, std::string relay);
+
 // ---- in your own transaction -----------------------------------------------------------------------------------
 // The connection must have a transaction open (BEGIN IMMEDIATE is best: a deferred one may answer RetryTransaction) on a
 // database with Semel's tables. Nothing here begins, commits or rolls back the caller's transaction.
@@ -60,6 +64,9 @@ Result<TransactionClaim> claim(sqlite3* transaction, const Operation& operation,
                                const OnceOptions& options = {});
 Result<HolderAnswer> settle(sqlite3* transaction, const Operation& operation, const Claimed& claimed,
                             const Outcome& outcome);
+
+/// Stages an event: it is published if and only if this transaction commits. Returns its number.
+Result<std::int64_t> stage(sqlite3* transaction, const StagedEvent& staged);
 
 /// A value for a column: text, or null.
 struct Column {

@@ -12,6 +12,7 @@
 
 #include "base/bytes.hpp"
 #include "ledger/in_transaction.hpp"
+#include "ledger/staged_event.hpp"
 #include "semel/postgres.hpp"
 #include "stores/postgres/wire.hpp"
 
@@ -368,6 +369,25 @@ Result<AppliedIf> apply_if(PGconn* connection, const std::string& table, const C
     if (!held) return failed(held.failure());
     if (held->count() == 0) return AppliedIf::missing;
     return held->bytes(0, 0) == "t" ? AppliedIf::already_applied : AppliedIf::conflict;
+}
+
+// ---- the outbox -------------------------------------------------------------------------------------------------
+
+Result<std::int64_t> stage(PGconn* connection, const StagedEvent& staged) {
+    const std::string tried = "stage " + staged.event.id;
+    if (auto fine = check(staged); !fine) return fine.failure();
+    if (auto open = check_transaction(connection, tried); !open) return open.failure();
+    const Event& event = staged.event;
+    Arguments all;
+    for (const std::string& text :
+         {staged.outbox, staged.topic, staged.ordering_key, event.id, event.source, event.type, event.subject,
+          event.time, event.data_content_type, event.data_schema, extension_lines(event)})
+        all.typed_text(text);
+    all.bytea(event.data);
+    const auto rows =
+        all.run(connection, "select semel._stage($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)", as_binary, tried);
+    if (!rows) return rows.failure();
+    return rows->integer(0, 0);
 }
 
 }  // namespace semel::postgres

@@ -84,6 +84,41 @@ constexpr const char* migrations[] = {
         primary key (consumer, aggregate)
     ) without rowid;
     )sql",
+    // 3: the outbox; sql/postgres/004_outbox.sql says what each is for. One writer at a time: sequence is commit order, and
+    // one shard is enough.
+    R"sql(
+    create table semel_outbox (
+        sequence          integer primary key autoincrement,
+        outbox            text    not null default 'main',
+        staged_at         integer not null default (cast((julianday('now') - 2440587.5) * 86400000000 as integer)),
+        topic             text    not null,
+        ordering_key      text    not null default '',
+        id                text    not null,
+        source            text    not null,
+        type              text    not null,
+        subject           text    not null default '',
+        time              text    not null default '',
+        data_content_type text    not null default 'application/json',
+        data_schema       text    not null default '',
+        extensions        text    not null default '',
+        data              blob    not null
+    );
+    create index semel_outbox_order on semel_outbox (outbox, sequence);
+    create table semel_outbox_lease (
+        outbox text    primary key,
+        relay  text    not null,
+        until  integer not null
+    ) without rowid;
+    create table semel_outbox_stuck (
+        sequence     integer primary key,
+        outbox       text    not null,
+        ordering_key text    not null,
+        tries        integer not null,
+        since        integer not null,
+        retry_at     integer not null,
+        error        text    not null
+    );
+    )sql",
 };
 static_assert(std::size(migrations) == schema_version);
 

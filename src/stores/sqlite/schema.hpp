@@ -10,7 +10,7 @@ struct sqlite3;
 namespace semel::sqlite {
 
 /// The schema this program writes.
-inline constexpr int schema_version = 2;
+inline constexpr int schema_version = 3;
 
 /// The schema version of the database; zero: no tables of ours.
 Result<int> schema_of(sqlite3* connection);

@@ -1,0 +1,324 @@
+#include "outbox/pump.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "outbox/points.hpp"
+
+namespace semel::outbox {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+/// A round that has waited this long for receipts looks whether there is something else to do.
+constexpr milliseconds round_max{100};
+/// Of each shard at least; more where few shards have anything.
+constexpr std::size_t shard_rows_min = 64;
+/// So many rows in a turn mean that the next one finds more without being told.
+constexpr std::size_t busy_rows = 256;
+constexpr milliseconds pause_first{100};
+constexpr milliseconds pause_max{5000};
+constexpr milliseconds sleep_slice{100};
+constexpr milliseconds deaf_poll{100};
+/// While a transaction may still be open that began before the bell was asked for.
+constexpr milliseconds fresh_poll{50};
+constexpr seconds fresh_for{1};
+constexpr seconds look_every{2};
+constexpr seconds tell_every{60};
+constexpr seconds drain_max{5};
+
+Duration longer(Duration pause) { return std::clamp<Duration>(pause * 2, pause_first, pause_max); }
+
+double in_seconds(Duration time) { return std::chrono::duration<double>(time).count(); }
+
+}  // namespace
+
+Pump::Pump(OutboxTable& table, Publisher& publisher, PumpOptions options, Say say)
+    : table_(table), publisher_(publisher), options_(options), say_(std::move(say)) {}
+
+template <class Change>
+void Pump::note(Change change) {
+    const std::lock_guard lock(mutex_);
+    change(state_);
+}
+
+PumpState Pump::state() const {
+    const std::lock_guard lock(mutex_);
+    return state_;
+}
+
+void Pump::run(const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+        if (Steady::now() >= hold_next_) hold();
+        look_after();
+        switch (round()) {
+            case Went::on: break;
+            case Went::idle: listen(stop); break;
+            case Went::wrong: sleep(stop, std::max(broker_pause_, store_pause_)); break;
+        }
+    }
+    drain(drain_max);
+    table_.leave();
+}
+
+// ---- the lease -----------------------------------------------------------------------------------------------------
+
+/// With nothing on its way: a shard that is let go here is not published from two places.
+void Pump::hold() {
+    const bool over = Steady::now() >= held_until_;
+    if (!over) drain(seconds{1});
+    const auto sent = Steady::now();
+    auto held = table_.hold(options_.lease);
+    if (!held) {
+        store_failed(held.failure());
+        if (over) shards_.clear();
+        return;
+    }
+    if (held->shards != shards_)
+        say_("info", fmt::format("{} of the shards are this relay's, of {} relays", held->shards.size(), held->relays));
+    shards_ = std::move(held->shards);
+    held_until_ = sent + options_.lease;
+    hold_next_ =
+        sent + (shards_.size() < held->share ? std::min<Duration>(options_.lease / 3, seconds{1}) : options_.lease / 3);
+    note([&](PumpState& state) {
+        state.shards = shards_.size();
+        state.relays = held->relays;
+        state.store_down.clear();
+    });
+    store_pause_ = {};
+}
+
+// ---- one round -----------------------------------------------------------------------------------------------------
+
+Pump::Went Pump::round() {
+    if (!turn()) return Went::wrong;
+    if (ready_.empty() && on_their_way_.empty()) return Went::idle;
+    reach(Point::after_read);
+    const auto until = std::min<Steady::time_point>(Steady::now() + round_max, held_until_);
+    bool well = true;
+    while (well && (!ready_.empty() || !on_their_way_.empty())) {
+        const auto left = std::chrono::duration_cast<Duration>(until - Steady::now());
+        if (left <= Duration{0}) break;
+        well = send_ready();
+        if (!well) break;
+        reach(Point::after_publish);
+        well = collect(left);
+    }
+    forget_unsent();
+    return well ? Went::on : Went::wrong;
+}
+
+/// Removes what was confirmed, notes what was refused, and reads what is left. False: the database did not answer.
+bool Pump::turn() {
+    const bool removes = !confirmed_.empty();
+    if (Steady::now() >= held_until_) shards_.clear();
+    const std::size_t limit = std::max(shard_rows_min, options_.batch / std::max<std::size_t>(1, shards_with_rows_));
+    auto read = table_.turn({.done = confirmed_, .refused = refused_, .shards = shards_, .limit = limit});
+    if (!read) {
+        store_failed(read.failure());
+        return false;
+    }
+    if (removes) reach(Point::after_remove);
+    if (!state().store_down.empty()) note([](PumpState& state) { state.store_down.clear(); });
+    store_pause_ = {};
+    confirmed_.clear();
+    refused_.clear();
+    stopped_.clear();
+    std::set<std::int16_t> with_rows;
+    for (const OutboxRow& row : *read) with_rows.insert(row.place.shard);
+    shards_with_rows_ = std::max<std::size_t>(1, with_rows.size());
+    if (bell_ && read->size() >= busy_rows && table_.ring(false)) bell_ = false;
+    for (OutboxRow& row : *read) take(std::move(row));
+    return true;
+}
+
+/// A row that was read: to be handed over now, or behind the one before it.
+void Pump::take(OutboxRow row) {
+    const OutboxPlace place = row.place;
+    const std::string key = row.staged.ordering_key;
+    if (!rows_.try_emplace(place, std::move(row)).second) return;  // on its way
+    const bool in_turn = key.empty() || publisher_.keeps_order();
+    if (!in_turn && !busy_.insert(key).second)
+        behind_[key].push_back(place);
+    else
+        ready_.push_back(place);
+}
+
+bool Pump::send_ready() {
+    while (!ready_.empty() && on_their_way_.size() < publisher_.on_their_way_max()) {
+        const OutboxPlace place = ready_.front();
+        ready_.pop_front();
+        const OutboxRow& row = rows_.at(place);
+        if (!row.staged.ordering_key.empty() && stopped_.contains(row.staged.ordering_key)) {
+            rows_.erase(place);
+            continue;
+        }
+        on_their_way_.insert(place);
+        const auto handed = publisher_.publish(row);
+        if (!handed) {
+            broker_failed(handed.failure());
+            return false;
+        }
+        if (!handed->refused.empty()) settle({place, Receipt::What::refused, handed->refused});
+    }
+    return true;
+}
+
+bool Pump::collect(Duration wait) {
+    auto came = publisher_.receipts(wait);
+    if (!came) {
+        broker_failed(came.failure());
+        return false;
+    }
+    if (!came->empty()) reach(Point::after_confirm);
+    for (const Receipt& receipt : *came) settle(receipt);
+    const std::size_t left = on_their_way_.size();
+    if (broker_pause_.count() != 0 && !came->empty()) {
+        broker_pause_ = {};
+        say_("info", fmt::format("{} answers again", publisher_.text()));
+    }
+    note([&](PumpState& state) {
+        state.on_their_way = left;
+        if (!came->empty()) state.broker_down.clear();
+    });
+    return true;
+}
+
+void Pump::settle(const Receipt& receipt) {
+    const auto found = rows_.find(receipt.place);
+    if (on_their_way_.erase(receipt.place) == 0 || found == rows_.end()) return;
+    const OutboxRow row = std::move(found->second);
+    rows_.erase(found);
+    const std::string& key = row.staged.ordering_key;
+    const bool taken = receipt.what != Receipt::What::refused;
+    if (taken) {
+        confirmed_.push_back(row.place);
+        tries_.erase(row.place);
+    } else {
+        const std::uint64_t tries = ++tries_[row.place];
+        const Duration pause = std::min<Duration>(
+            options_.retry_max, options_.retry_first * (1LL << std::min<std::uint64_t>(tries - 1, 20)));
+        refused_.push_back({.place = row.place, .ordering_key = key, .error = receipt.why, .again_after = pause});
+        if (!key.empty()) stopped_.insert(key);
+        say_("error", fmt::format("event {} for {} is stuck, and its ordering key with it: {}", row.staged.event.id,
+                                  row.staged.topic, receipt.why));
+    }
+    note([&](PumpState& state) {
+        state.published += taken ? 1 : 0;
+        state.duplicates += receipt.what == Receipt::What::duplicate ? 1 : 0;
+        state.refused += taken ? 0 : 1;
+    });
+    const auto next = behind_.find(key);
+    if (key.empty() || publisher_.keeps_order()) return;
+    if (taken && next != behind_.end() && !next->second.empty()) {
+        ready_.push_back(next->second.front());
+        next->second.pop_front();
+        return;
+    }
+    busy_.erase(key);
+    if (next == behind_.end()) return;
+    for (const OutboxPlace& place : next->second) rows_.erase(place);
+    behind_.erase(next);
+}
+
+/// What was read and not handed over is read again: it may have changed, or be somebody else's by then.
+void Pump::forget_unsent() {
+    ready_.clear();
+    behind_.clear();
+    busy_.clear();
+    std::erase_if(rows_, [&](const auto& each) { return !on_their_way_.contains(each.first); });
+    for (const auto& [place, row] : rows_)
+        if (!row.staged.ordering_key.empty()) busy_.insert(row.staged.ordering_key);
+}
+
+void Pump::drain(Duration most) {
+    const auto until = Steady::now() + most;
+    while (!on_their_way_.empty() && Steady::now() < until)
+        if (!collect(std::chrono::duration_cast<Duration>(until - Steady::now()))) break;
+    if (confirmed_.empty() && refused_.empty()) return;
+    auto written = table_.turn({.done = confirmed_, .refused = refused_});
+    if (!written) return store_failed(written.failure());
+    confirmed_.clear();
+    refused_.clear();
+}
+
+// ---- what goes wrong -------------------------------------------------------------------------------------------------
+
+/// All that has no receipt begins again from the table, after a pause.
+void Pump::broker_failed(const Failure& failure) {
+    publisher_.start_over();
+    on_their_way_.clear();
+    forget_unsent();
+    broker_pause_ = longer(broker_pause_);
+    const bool news = state().broker_down.empty();
+    note([&](PumpState& state) {
+        state.broker_down = failure.message;
+        state.on_their_way = 0;
+        ++state.restarts;
+    });
+    if (news) say_("error", failure.message);
+}
+
+void Pump::store_failed(const Failure& failure) {
+    store_pause_ = longer(store_pause_);
+    const bool news = state().store_down.empty();
+    note([&](PumpState& state) { state.store_down = failure.message; });
+    if (news) say_("error", failure.message);
+}
+
+// ---- waiting ---------------------------------------------------------------------------------------------------------
+
+void Pump::sleep(const std::stop_token& stop, Duration time) {
+    const auto until =
+        std::min<Steady::time_point>(Steady::now() + time, std::max(hold_next_, Steady::now() + pause_first));
+    while (!stop.stop_requested() && Steady::now() < until)
+        static_cast<void>(
+            table_.wait(std::min<Duration>(sleep_slice, std::chrono::duration_cast<Duration>(until - Steady::now()))));
+}
+
+/// Until something is staged, as far as we are told; else for a while.
+void Pump::listen(const std::stop_token& stop) {
+    if (!bell_) {
+        bell_ = static_cast<bool>(table_.ring(true));
+        bell_since_ = Steady::now();
+        return;  // what was staged before anybody rang is found by one more look
+    }
+    const bool fresh = Steady::now() - bell_since_ < fresh_for;
+    const Duration time = fresh ? Duration{fresh_poll} : table_.hears() ? options_.poll : Duration{deaf_poll};
+    const auto until = std::min<Steady::time_point>(Steady::now() + time, hold_next_);
+    while (!stop.stop_requested() && Steady::now() < until) {
+        const auto left = std::chrono::duration_cast<Duration>(until - Steady::now());
+        if (table_.wait(std::min<Duration>(sleep_slice, left))) return;
+    }
+}
+
+/// What an operator wants to know, now and then.
+void Pump::look_after() {
+    if (Steady::now() < look_next_) return;
+    look_next_ = Steady::now() + look_every;
+    auto health = table_.health();
+    if (!health) return store_failed(health.failure());
+    const Duration oldest = health->oldest ? std::max(Duration{0}, health->now - *health->oldest) : Duration{0};
+    const Duration held_up = health->held_up_for.value_or(Duration{0});
+    note([&](PumpState& state) {
+        state.stuck = health->stuck;
+        state.oldest_seconds = in_seconds(oldest);
+        state.held_up_seconds = in_seconds(held_up);
+    });
+    if (Steady::now() - told_ < tell_every) return;
+    if (held_up >= options_.alarm) {
+        told_ = Steady::now();
+        say_("warning",
+             fmt::format("{} has staged events and has been open for {:.0f} s: others that stage for the same "
+                         "ordering keys wait for it",
+                         health->held_up_by, in_seconds(held_up)));
+    } else if (oldest >= options_.alarm) {
+        told_ = Steady::now();
+        say_("warning", fmt::format("the oldest event that is not published was staged {:.0f} s ago; {} are stuck",
+                                    in_seconds(oldest), health->stuck));
+    }
+}
+
+}  // namespace semel::outbox

@@ -1,0 +1,132 @@
+// The pump: staged events out of the database, into a broker, in order.
+//
+//     staged ──turn──> read ──publish──> on its way ──receipt──> confirmed ──turn──> removed
+//        ^               |                   |  ^                    |
+//        +───────────────+───────────────────+  +── (again) ─────────+   crash, lost broker, lost lease: it is still there
+//        +──── retry_at ──── stuck <── refused
+//
+// What a crash leaves:
+//   after a read, before the event was handed over   the row: it is published by whoever comes next
+//   handed over, no receipt                          the row: published again, with the same id
+//   confirmed, not removed yet                       the row: published again, with the same id
+//   removed                                          nothing
+//
+// Nothing is remembered of what was read: what is in the table is what is left to do. So an event that commits late, with a
+// lower sequence than those published before it, is not skipped.
+//
+// Order: of one key the rows of the table are its events in the order of commits (sql/postgres/004_outbox.sql), without a
+// first part that has been published. A relay hands them over from the first one on, each after the receipt of the one before
+// it, or all to a publisher that keeps their order. So the first occurrences of a key's events at the broker are in order
+// whoever publishes: also when a relay that slept through its lease wakes up, and two work on one shard. The lease shares the
+// work; neither order nor safety rests on it, and a row may be removed by anyone who has its receipt.
+//
+// A refused event stops its key: those behind it are not read until it has been published, or dropped by a person.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <set>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "outbox/publisher.hpp"
+#include "semel/outbox.hpp"
+
+namespace semel::outbox {
+
+struct PumpOptions {
+    Duration lease = std::chrono::seconds{10};       ///< how soon others take a dead relay's work over
+    std::size_t batch = 2000;                        ///< events read at once
+    Duration poll = std::chrono::seconds{1};         ///< how often to look without having been told
+    Duration retry_first = std::chrono::seconds{1};  ///< for a refused event; doubles
+    Duration retry_max = std::chrono::minutes{5};
+    Duration alarm = std::chrono::seconds{30};  ///< an event or a staging transaction older than this is told of
+};
+
+struct PumpState {
+    std::uint64_t published = 0;   ///< confirmed
+    std::uint64_t duplicates = 0;  ///< of those: the broker had them before
+    std::uint64_t refused = 0;
+    std::uint64_t restarts = 0;  ///< the broker failed, and everything without a receipt began again
+    std::size_t on_their_way = 0;
+    std::size_t shards = 0;
+    std::size_t relays = 0;
+    std::uint64_t stuck = 0;
+    double oldest_seconds = 0;   ///< age of the oldest event that is not published
+    double held_up_seconds = 0;  ///< of the oldest transaction that staged and has not ended
+    std::string broker_down{};   ///< why nothing is published at present; empty: it is
+    std::string store_down{};
+};
+
+/// "info", "warning" or "error", and a text for people.
+using Say = std::function<void(std::string_view level, std::string_view text)>;
+
+class Pump {
+public:
+    Pump(OutboxTable& table, Publisher& publisher, PumpOptions options, Say say);
+
+    /// Until it is asked to stop; then what is on its way is waited for, and the lease given up.
+    void run(const std::stop_token& stop);
+    [[nodiscard]] PumpState state() const;  ///< thread safe
+
+private:
+    using Steady = std::chrono::steady_clock;
+    enum class Went : std::uint8_t { on, idle, wrong };
+
+    void hold();
+    Went round();
+    bool turn();
+    void take(OutboxRow row);
+    bool send_ready();
+    bool collect(Duration wait);
+    void settle(const Receipt& receipt);
+    void broker_failed(const Failure& failure);
+    void store_failed(const Failure& failure);
+    void forget_unsent();
+    void drain(Duration most);
+    void sleep(const std::stop_token& stop, Duration time);
+    void listen(const std::stop_token& stop);
+    void look_after();
+    template <class Change>
+    void note(Change change);
+
+    OutboxTable& table_;
+    Publisher& publisher_;
+    PumpOptions options_;
+    Say say_;
+
+    std::vector<std::int16_t> shards_;
+    Steady::time_point held_until_{};
+    Steady::time_point hold_next_{};
+    std::size_t shards_with_rows_ = 1;
+
+    std::map<OutboxPlace, OutboxRow> rows_;                            // read: ready, waiting or on their way
+    std::deque<OutboxPlace> ready_;                                    // to be handed over
+    std::unordered_map<std::string, std::deque<OutboxPlace>> behind_;  // by key: wait for the one before
+    std::unordered_set<std::string> busy_;                             // keys with an event ready or on its way
+    std::unordered_set<std::string> stopped_;                          // keys refused since the last turn
+    std::set<OutboxPlace> on_their_way_;
+    std::vector<OutboxPlace> confirmed_;
+    std::vector<OutboxRefusal> refused_;
+    std::map<OutboxPlace, std::uint64_t> tries_;
+
+    bool bell_ = true;
+    Steady::time_point bell_since_{};
+    Duration broker_pause_{};
+    Duration store_pause_{};
+    Steady::time_point look_next_{};
+    Steady::time_point told_{};
+
+    mutable std::mutex mutex_;
+    PumpState state_;  // guarded by mutex_
+};
+
+}  // namespace semel::outbox

@@ -1,0 +1,553 @@
+// What a relay of the outbox does, on every database, with a broker that does as it is told.
+#include "outbox/pump.hpp"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <map>
+#include <thread>
+
+#include "consumers/database.hpp"
+#include "staging.hpp"
+#include "support/postgres.hpp"
+
+namespace semel::test {
+namespace {
+
+using outbox::Handed;
+using outbox::Publisher;
+using outbox::Pump;
+using outbox::PumpOptions;
+using outbox::PumpState;
+using outbox::Receipt;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr seconds patience{30};
+
+/// A broker in memory. Thread safe.
+class Broker {
+public:
+    void arrive(const StagedEvent& staged) {
+        const std::lock_guard lock(mutex_);
+        arrived_.push_back(staged);
+        changed_.notify_all();
+    }
+    [[nodiscard]] std::vector<StagedEvent> arrived() {
+        const std::lock_guard lock(mutex_);
+        return arrived_;
+    }
+    [[nodiscard]] std::vector<std::string> ids() {
+        std::vector<std::string> all;
+        for (const StagedEvent& each : arrived()) all.push_back(each.event.id);
+        return all;
+    }
+    /// Waits until so many have arrived, copies included.
+    bool wait_for(std::size_t count) {
+        std::unique_lock lock(mutex_);
+        return changed_.wait_for(lock, patience, [&] { return arrived_.size() >= count; });
+    }
+
+    bool is_refused(const std::string& id) {
+        const std::lock_guard lock(refusing_mutex);
+        return refuses.contains(id);
+    }
+
+    std::atomic<bool> down = false;    ///< everything fails
+    std::atomic<bool> silent = false;  ///< takes events, and says nothing
+    std::atomic<bool> keeps_order = false;
+    std::atomic<std::size_t> on_their_way_most = 0;  ///< of one key at once
+    std::mutex refusing_mutex;
+    std::set<std::string> refuses;  ///< ids
+
+private:
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    std::vector<StagedEvent> arrived_;
+};
+
+class ScriptedPublisher final : public Publisher {
+public:
+    explicit ScriptedPublisher(Broker& broker) : broker_(broker) {}
+    Result<Handed> publish(const OutboxRow& row) override {
+        if (broker_.down) return Failure{Code::unavailable, "publish to the script: it is down"};
+        if (broker_.keeps_order && broker_.is_refused(row.staged.event.id)) return Handed{"too large"};
+        broker_.on_their_way_most = std::max(broker_.on_their_way_most.load(), ++keys_[row.staged.ordering_key]);
+        handed_.push_back(row);
+        return Handed{};
+    }
+    Result<std::vector<Receipt>> receipts(Duration wait) override {
+        if (broker_.down) return Failure{Code::unavailable, "publish to the script: it is down"};
+        std::vector<Receipt> all;
+        if (broker_.silent) {
+            std::this_thread::sleep_for(std::min<Duration>(wait, milliseconds{10}));
+            return all;
+        }
+        for (const OutboxRow& row : std::exchange(handed_, {})) {
+            --keys_[row.staged.ordering_key];
+            if (broker_.is_refused(row.staged.event.id)) {
+                all.push_back({row.place, Receipt::What::refused, "too large"});
+                continue;
+            }
+            broker_.arrive(row.staged);
+            all.push_back({row.place, Receipt::What::confirmed, ""});
+        }
+        return all;
+    }
+    [[nodiscard]] bool keeps_order() const override { return broker_.keeps_order; }
+    void start_over() override {
+        handed_.clear();
+        keys_.clear();
+    }
+    [[nodiscard]] std::string text() const override { return "script"; }
+
+private:
+    Broker& broker_;
+    std::vector<OutboxRow> handed_;
+    std::map<std::string, std::size_t> keys_;
+};
+
+/// A relay at work until it goes.
+class Relay {
+public:
+    Relay(const std::string& url, Broker& broker, const std::string& name = "a", PumpOptions options = quick())
+        : table_(open_outbox_at(url, name)),
+          publisher_(broker),
+          pump_(*table_, publisher_, options,
+                [this](auto level, auto text) {
+                    const std::lock_guard lock(mutex_);
+                    said_ += fmt::format("{}: {}\n", level, text);
+                }),
+          thread_([this](const std::stop_token& stop) { pump_.run(stop); }) {}
+
+    static PumpOptions quick() {
+        return {.lease = seconds{2},
+                .poll = milliseconds{50},
+                .retry_first = milliseconds{50},
+                .retry_max = milliseconds{200}};
+    }
+    [[nodiscard]] PumpState state() const { return pump_.state(); }
+    [[nodiscard]] std::string said() {
+        const std::lock_guard lock(mutex_);
+        return said_;
+    }
+    void stop() {
+        thread_.request_stop();
+        thread_.join();
+    }
+
+private:
+    std::mutex mutex_;
+    std::string said_;
+    std::unique_ptr<OutboxTable> table_;
+    ScriptedPublisher publisher_;
+    Pump pump_;
+    std::jthread thread_;
+};
+
+template <class Condition>
+bool until(Condition condition) {
+    const auto deadline = std::chrono::steady_clock::now() + patience;
+    while (!condition()) {
+        if (std::chrono::steady_clock::now() > deadline) return false;
+        std::this_thread::sleep_for(milliseconds{5});
+    }
+    return true;
+}
+
+class Outbox : public testing::TestWithParam<std::string_view> {
+protected:
+    [[nodiscard]] std::string left() { return database_->value("select count(*) from semel.outbox"); }
+    bool empty() {
+        return until([&] { return left() == "0"; });
+    }
+    std::unique_ptr<Database> database_ = make_database(GetParam());
+    Broker broker_;
+};
+
+INSTANTIATE_TEST_SUITE_P(On, Outbox, testing::ValuesIn(database_names),
+                         [](const auto& each) { return std::string(each.param); });
+
+TEST_P(Outbox, WhatCommitsIsPublishedAsItWasStagedAndWhatRollsBackIsNot) {
+    Stager stager(database_->url());
+    const Relay relay(database_->url(), broker_);
+    stager.run("begin");
+    stager.stage(staged("a", 99));
+    stager.run("rollback");
+    StagedEvent whole = staged("a", 1);
+    whole.event.data_schema = "https://shop/schema";
+    whole.event.data = std::string("\0bytes\xff", 7);
+    whole.event.extensions = {{"correlationid", "c=1"}, {"traceparent", "00-1"}};
+    stager.commit({whole, staged("a", 2), staged("", 3)});
+    ASSERT_TRUE(broker_.wait_for(3));
+    EXPECT_TRUE(empty());
+    const auto arrived = broker_.arrived();
+    EXPECT_EQ(std::ranges::count(arrived, whole), 1);
+    EXPECT_THAT(broker_.ids(), testing::UnorderedElementsAre("a-1", "a-2", "none-3"));
+}
+
+TEST_P(Outbox, EventsOfAKeyArriveInTheOrderOfTheirCommitsOneAtATime) {
+    Stager stager(database_->url());
+    for (int i = 0; i < 50; ++i)
+        stager.commit({staged("a", 2 * i), staged("b", i), staged("a", 2 * i + 1), staged("", i)});
+    const Relay relay(database_->url(), broker_);
+    ASSERT_TRUE(broker_.wait_for(200));
+    ASSERT_TRUE(empty());
+    std::map<std::string, std::vector<int>> numbers;
+    for (const StagedEvent& each : broker_.arrived())
+        numbers[each.ordering_key].push_back(std::stoi(each.event.data.substr(10)));
+    EXPECT_TRUE(std::ranges::is_sorted(numbers["a"]));
+    EXPECT_TRUE(std::ranges::is_sorted(numbers["b"]));
+    EXPECT_EQ(numbers["a"].size(), 100);
+    EXPECT_EQ(relay.state().published, 200);
+}
+
+TEST_P(Outbox, OneEventOfAKeyIsOnItsWayAtATime) {
+    Stager stager(database_->url());
+    stager.run("begin");
+    for (int i = 0; i < 100; ++i) stager.stage(staged("a", i));
+    stager.run("commit");
+    {
+        const Relay relay(database_->url(), broker_);
+        ASSERT_TRUE(empty());
+        EXPECT_EQ(broker_.on_their_way_most, 1);
+    }
+    broker_.keeps_order = true;
+    stager.run("begin");
+    for (int i = 100; i < 200; ++i) stager.stage(staged("a", i));
+    stager.run("commit");
+    const Relay relay(database_->url(), broker_);
+    ASSERT_TRUE(empty());
+    EXPECT_GT(broker_.on_their_way_most, 10);
+    const auto arrived = broker_.arrived();
+    for (int i = 0; i < 200; ++i) EXPECT_EQ(arrived[static_cast<std::size_t>(i)].event.id, fmt::format("a-{}", i));
+}
+
+TEST_P(Outbox, NothingIsRemovedBeforeItIsConfirmed) {
+    Stager stager(database_->url());
+    broker_.silent = true;
+    stager.commit({staged("a", 1), staged("", 2)});
+    {
+        Relay relay(database_->url(), broker_);
+        ASSERT_TRUE(until([&] { return relay.state().on_their_way == 2; }));
+        EXPECT_EQ(left(), "2");
+        broker_.down = true;  // what is on its way is forgotten, and the relay ends at once
+    }
+    EXPECT_EQ(left(), "2");
+    broker_.down = broker_.silent = false;
+    const Relay relay(database_->url(), broker_);
+    ASSERT_TRUE(broker_.wait_for(2));
+    EXPECT_TRUE(empty());
+}
+
+TEST_P(Outbox, ABrokerThatIsDownStopsEverythingUntilItIsBack) {
+    Stager stager(database_->url());
+    broker_.down = true;
+    Relay relay(database_->url(), broker_);
+    for (int i = 0; i < 10; ++i) stager.commit({staged("a", i)});
+    ASSERT_TRUE(until([&] { return !relay.state().broker_down.empty(); }));
+    EXPECT_EQ(left(), "10");
+    broker_.down = false;
+    ASSERT_TRUE(empty());
+    EXPECT_TRUE(relay.state().broker_down.empty());
+    EXPECT_GE(relay.state().restarts, 1);
+    EXPECT_THAT(broker_.ids(), ElementsAre("a-0", "a-1", "a-2", "a-3", "a-4", "a-5", "a-6", "a-7", "a-8", "a-9"));
+    EXPECT_THAT(relay.said(), HasSubstr("it is down"));
+}
+
+TEST_P(Outbox, ARefusedEventStopsItsKeyOnlyAndGoesWhenItIsTaken) {
+    Stager stager(database_->url());
+    for (const bool keeps_order : {false, true}) {
+        Broker broker;
+        broker.keeps_order = keeps_order;
+        broker.refuses = {"a-2", "none-1"};
+        stager.commit({staged("a", 1), staged("a", 2), staged("a", 3), staged("b", 1), staged("", 1), staged("", 2)});
+        Relay relay(database_->url(), broker);
+        ASSERT_TRUE(broker.wait_for(3));
+        ASSERT_TRUE(until([&] { return relay.state().stuck == 2 && left() == "3"; }));
+        EXPECT_THAT(broker.ids(), testing::UnorderedElementsAre("a-1", "b-1", "none-2"));
+        EXPECT_THAT(relay.said(), HasSubstr("event a-2 for orders is stuck, and its ordering key with it: too large"));
+        const auto table = open_outbox_at(database_->url(), "looking");
+        const auto stuck = table->stuck(10);
+        ASSERT_TRUE(stuck);
+        ASSERT_EQ(stuck->size(), 2);
+        EXPECT_EQ(std::ranges::count(*stuck, "a-2", &OutboxStuck::id), 1);
+        {
+            const std::lock_guard lock(broker.refusing_mutex);
+            broker.refuses.clear();
+        }
+        ASSERT_TRUE(empty());
+        const auto ids = broker.ids();
+        const auto at = [&](const char* id) { return std::ranges::find(ids, id) - ids.begin(); };
+        EXPECT_LT(at("a-2"), at("a-3"));
+        EXPECT_EQ(ids.size(), 6);
+        EXPECT_TRUE(until([&] { return relay.state().stuck == 0; }));
+    }
+}
+
+TEST_P(Outbox, AStuckEventIsTriedAgainOrDroppedWhenAPersonSaysSo) {
+    Stager stager(database_->url());
+    broker_.refuses = {"a-1", "b-1"};
+    stager.commit({staged("a", 1), staged("a", 2), staged("b", 1), staged("b", 2)});
+    PumpOptions patient = Relay::quick();
+    patient.retry_first = patient.retry_max = std::chrono::hours{1};
+    Relay relay(database_->url(), broker_, "a", patient);
+    const auto table = open_outbox_at(database_->url(), "looking");
+    const auto stuck = [&] { return table->stuck(10).value(); };
+    ASSERT_TRUE(until([&] { return stuck().size() == 2; }));
+    for (const OutboxStuck& each : stuck()) {
+        if (each.id == "a-1") {
+            const std::lock_guard lock(broker_.refusing_mutex);
+            broker_.refuses = {"b-1"};
+            EXPECT_TRUE(table->retry(each.place.sequence).value());
+        } else {
+            EXPECT_TRUE(table->drop(each.place.sequence).value());
+            EXPECT_FALSE(table->drop(each.place.sequence).value());
+        }
+    }
+    EXPECT_FALSE(table->retry(123456).value());
+    ASSERT_TRUE(empty());
+    EXPECT_THAT(broker_.ids(), testing::UnorderedElementsAre("a-1", "a-2", "b-2"));
+}
+
+TEST_P(Outbox, ManyStuckEventsOfOneKeyDoNotHideTheOthers) {
+    Stager stager(database_->url());
+    broker_.refuses = {"a-0"};
+    stager.run("begin");
+    for (int i = 0; i < 500; ++i) stager.stage(staged("a", i));
+    for (int i = 0; i < 40; ++i) stager.stage(staged("k" + std::to_string(i), 1));
+    stager.run("commit");
+    PumpOptions options = Relay::quick();
+    options.batch = 100;
+    const Relay relay(database_->url(), broker_, "a", options);
+    ASSERT_TRUE(broker_.wait_for(40));
+    EXPECT_EQ(std::ranges::count(broker_.ids(), "a-1"), 0);
+}
+
+TEST_P(Outbox, ASleepingRelayIsToldRatherThanLooking) {
+    PumpOptions options = Relay::quick();
+    options.poll = std::chrono::minutes{10};
+    options.lease = std::chrono::minutes{30};
+    Stager stager(database_->url());
+    const Relay relay(database_->url(), broker_, "a", options);
+    for (std::size_t i = 1; i <= 20; ++i) {
+        stager.commit({staged("a", static_cast<int>(i))});
+        ASSERT_TRUE(broker_.wait_for(i)) << i;
+    }
+}
+
+TEST_P(Outbox, ARelayThatComesBusyAndThenIdleIsToldAgain) {
+    PumpOptions options = Relay::quick();
+    options.poll = std::chrono::minutes{10};
+    options.lease = std::chrono::minutes{30};
+    Stager stager(database_->url());
+    stager.run("begin");
+    for (int i = 0; i < 1000; ++i) stager.stage(staged("", i));
+    stager.run("commit");
+    const Relay relay(database_->url(), broker_, "a", options);
+    ASSERT_TRUE(broker_.wait_for(1000));
+    // Long enough for it not to look by itself any more.
+    std::this_thread::sleep_for(milliseconds{1500});
+    stager.commit({staged("a", 1)});
+    ASSERT_TRUE(broker_.wait_for(1001));
+}
+
+TEST_P(Outbox, TwoRelaysShareTheWorkAndOneTakesOverWhenTheOtherEnds) {
+    Stager stager(database_->url());
+    auto first = std::make_unique<Relay>(database_->url(), broker_, "a");
+    const Relay second(database_->url(), broker_, "b");
+    if (GetParam() == "postgres") {
+        EXPECT_TRUE(until([&] { return first->state().shards == 8 && second.state().shards == 8; }));
+    }
+    for (int i = 0; i < 100; ++i) stager.commit({staged("k" + std::to_string(i), i)});
+    ASSERT_TRUE(empty());
+    EXPECT_EQ(broker_.ids().size(), 100);
+    EXPECT_EQ(first->state().published + second.state().published, 100);
+    first.reset();
+    for (int i = 0; i < 100; ++i) stager.commit({staged("k" + std::to_string(i), 100 + i)});
+    ASSERT_TRUE(empty());
+    EXPECT_EQ(broker_.ids().size(), 200);
+}
+
+TEST_P(Outbox, WhatNoBrokerCanCarryIsNotStaged) {
+    Stager stager(database_->url());
+    stager.run("begin");
+    StagedEvent event = staged("a", 1);
+    event.event.id = "";
+    EXPECT_THAT(stager.try_stage(event).failure().message, HasSubstr("id is empty"));
+    event = staged("a", 1);
+    event.event.subject = "two\nlines";
+    EXPECT_THAT(stager.try_stage(event).failure().message, HasSubstr("subject has a control character"));
+    event = staged("a", 1);
+    event.event.extensions = {{"Upper", "x"}};
+    EXPECT_EQ(stager.try_stage(event).failure().code, Code::invalid);
+    event = staged("a", 1);
+    event.event.extensions = {{"twice", "x"}, {"twice", "y"}};
+    EXPECT_THAT(stager.try_stage(event).failure().message, HasSubstr("twice"));
+    stager.run("rollback");
+    EXPECT_THAT(stager.try_stage(staged("a", 1)).failure().message, HasSubstr("no transaction"));
+}
+
+// ---- PostgreSQL alone ------------------------------------------------------------------------------------------------
+
+class PostgresOutbox : public testing::Test {
+protected:
+    TestDatabase database_;
+    TestConnection look_{database_.uri()};
+    Broker broker_;
+    [[nodiscard]] bool empty() {
+        return until([&] { return look_.value("select count(*) from semel.outbox") == "0"; });
+    }
+};
+
+TEST_F(PostgresOutbox, ATransactionThatCommitsLateIsNotSkipped) {
+    const Relay relay(database_.uri(), broker_);
+    Stager slow(database_.uri());
+    Stager quick(database_.uri());
+    slow.run("begin");
+    slow.stage(staged("slow", 1));
+    for (int i = 0; i < 50; ++i) quick.commit({staged("quick", i), staged("", i)});
+    ASSERT_TRUE(broker_.wait_for(100));
+    slow.stage(staged("slow", 2));
+    slow.run("commit");
+    ASSERT_TRUE(broker_.wait_for(102));
+    const auto ids = broker_.ids();
+    EXPECT_EQ(ids[100], "slow-1");
+    EXPECT_EQ(ids[101], "slow-2");
+}
+
+TEST_F(PostgresOutbox, ASecondTransactionOfAKeyWaitsForTheFirst) {
+    Stager first(database_.uri());
+    Stager second(database_.uri());
+    first.run("begin");
+    first.stage(staged("a", 1));
+    second.run("begin");
+    second.run("set local lock_timeout = '50ms'");
+    EXPECT_EQ(second.try_stage(staged("a", 2)).failure().code, Code::contended);
+    second.run("rollback");
+    second.commit({staged("b", 1), staged("", 1)});
+    first.run("commit");
+    second.commit({staged("a", 2)});
+}
+
+TEST_F(PostgresOutbox, SequenceIsCommitOrderOfAKeyUnderManyWriters) {
+    const Relay relay(database_.uri(), broker_);
+    look_.run("create table account (key text primary key, number int not null)");
+    look_.run("insert into account select 'k' || n, 0 from generate_series(0, 2) n");
+    std::vector<std::jthread> writers;
+    for (int writer = 0; writer < 4; ++writer)
+        writers.emplace_back([&, writer] {
+            TestConnection connection(database_.uri());
+            for (int i = 0; i < 60; ++i) {
+                // The number is taken after the key's lock: it counts commits.
+                const std::string key = "k" + std::to_string((writer + i) % 3);
+                connection.run("begin");
+                connection.run(fmt::format("select pg_advisory_xact_lock(7306357, hashtext('main/{}'))", key));
+                connection.run(fmt::format("update account set number = number + 1 where key = '{}'", key));
+                connection.run(
+                    fmt::format("select semel.stage_json('orders', '/shop', 'paid', to_json(number), "
+                                "ordering_key => key, id => key || '-' || number) from account where key = '{}'",
+                                key));
+                connection.run(i % 7 == 3 ? "rollback" : "commit");
+            }
+        });
+    writers.clear();
+    ASSERT_TRUE(empty());
+    std::map<std::string, int> last;
+    for (const StagedEvent& each : broker_.arrived())
+        EXPECT_EQ(std::stoi(each.event.data), ++last[each.ordering_key]) << each.event.id;
+    EXPECT_EQ(last.size(), 3);
+}
+
+TEST_F(PostgresOutbox, OtherLanguagesStageWithAFunction) {
+    look_.run(
+        "select semel.stage_json(topic => 'orders', source => '/shop', type => 'order.paid', ordering_key => 'o7', "
+        "id => 'e1', data => '{\"order\": 7}', subject => '7', extensions => '{\"traceparent\": \"00-1\", "
+        "\"correlationid\": \"c\"}', \"time\" => '2026-01-02T03:04:05Z')");
+    look_.run("select semel.stage('orders', '/shop', 'order.paid', '\\x00ff')");
+    const Relay relay(database_.uri(), broker_);
+    ASSERT_TRUE(broker_.wait_for(2));
+    auto arrived = broker_.arrived();
+    if (arrived[0].event.id != "e1") std::swap(arrived[0], arrived[1]);
+    StagedEvent wanted{.topic = "orders", .ordering_key = "o7"};
+    wanted.event = {.id = "e1",
+                    .source = "/shop",
+                    .type = "order.paid",
+                    .subject = "7",
+                    .time = "2026-01-02T03:04:05.000000Z",
+                    .data_content_type = "application/json",
+                    .extensions = {{"correlationid", "c"}, {"traceparent", "00-1"}},
+                    .data = R"({"order": 7})"};
+    EXPECT_EQ(arrived[0], wanted);
+    EXPECT_EQ(arrived[1].event.data, std::string("\0\xff", 2));
+    EXPECT_EQ(arrived[1].event.id.size(), 36);
+    EXPECT_EQ(arrived[1].event.data_content_type, "application/octet-stream");
+}
+
+TEST_F(PostgresOutbox, TheFunctionRefusesWhatNoBrokerCanCarry) {
+    for (const std::string call :
+         {"semel.stage_json('', '/shop', 'paid', '{}')", "semel.stage_json('orders', '', 'paid', '{}')",
+          "semel.stage_json('orders', '/shop', E'a\\nb', '{}')",
+          "semel.stage_json('orders', '/shop', 'paid', '{}', id => null)",
+          "semel.stage_json('orders', '/shop', 'paid', '{}', extensions => '{\"id\": \"1\"}')",
+          "semel.stage_json('orders', '/shop', 'paid', '{}', extensions => '{\"A\": \"1\"}')"}) {
+        PGresult* result = PQexec(look_.raw(), ("select " + call).c_str());
+        const char* state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+        EXPECT_STREQ(state == nullptr ? "" : state, "22023") << call;
+        PQclear(result);
+    }
+}
+
+TEST_F(PostgresOutbox, WorksThroughAPoolerInTransactionMode) {
+    Stager stager(database_.pooled_uri());
+    const Relay relay(database_.pooled_uri(), broker_);
+    for (int i = 0; i < 20; ++i) stager.commit({staged("a", i)});
+    ASSERT_TRUE(broker_.wait_for(20));
+    ASSERT_TRUE(empty());
+    const auto arrived = broker_.ids();
+    for (int i = 0; i < 20; ++i) EXPECT_EQ(arrived[static_cast<std::size_t>(i)], fmt::format("a-{}", i));
+}
+
+TEST_F(PostgresOutbox, AWriterThatHoldsOthersUpIsToldOf) {
+    PumpOptions options = Relay::quick();
+    options.alarm = milliseconds{100};
+    Stager slow(database_.uri());
+    slow.run("begin");
+    slow.stage(staged("a", 1));
+    Relay relay(database_.uri(), broker_, "a", options);
+    EXPECT_TRUE(
+        until([&] { return relay.said().find("has staged events and has been open for") != std::string::npos; }));
+    EXPECT_GT(relay.state().held_up_seconds, 0);
+    slow.run("commit");
+    EXPECT_TRUE(until([&] { return relay.state().held_up_seconds == 0; }));
+}
+
+TEST_F(PostgresOutbox, ADeadRelaysShardsAreTakenOverAfterItsLease) {
+    const auto dead = open_outbox_at(database_.uri(), "dead");
+    EXPECT_EQ(dead->hold(seconds{2}).value().shards.size(), 16);
+    const Relay relay(database_.uri(), broker_);
+    EXPECT_TRUE(until([&] { return relay.state().shards == 16; }));
+}
+
+TEST_F(PostgresOutbox, RelaysFindTheirWayBackAfterTheDatabaseDroppedThem) {
+    Relay relay(database_.uri(), broker_);
+    Stager stager(database_.uri());
+    stager.commit({staged("a", 1)});
+    ASSERT_TRUE(broker_.wait_for(1));
+    for (int i = 2; i < 6; ++i) {
+        look_.run(
+            "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'semel' "
+            "and datname = current_database()");
+        stager.commit({staged("a", i)});
+        ASSERT_TRUE(until([&] { return broker_.ids().back() == "a-" + std::to_string(i); }));
+    }
+    ASSERT_TRUE(empty());
+}
+
+}  // namespace
+}  // namespace semel::test
