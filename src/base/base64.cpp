@@ -42,6 +42,20 @@ std::optional<std::string> decoded(std::string_view text, const std::array<unsig
 
 }  // namespace
 
+std::string to_base64(std::string_view bytes) {
+    constexpr std::string_view alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    std::string out;
+    out.reserve((bytes.size() + 2) / 3 * 4);
+    for (std::size_t at = 0; at < bytes.size(); at += 3) {
+        const std::string_view piece = bytes.substr(at, 3);
+        unsigned held = 0;
+        for (std::size_t i = 0; i < 3; ++i)
+            held = held << 8 | (i < piece.size() ? static_cast<unsigned char>(piece[i]) : 0U);
+        for (std::size_t i = 0; i < 4; ++i) out.push_back(i <= piece.size() ? alphabet[held >> (18 - 6 * i) & 63] : '=');
+    }
+    return out;
+}
+
 std::optional<std::string> from_base64(std::string_view text) {
     if (text.size() % 4 != 0) return std::nullopt;
     if (text.ends_with('=')) text.remove_suffix(1);

@@ -7,6 +7,9 @@
 
 namespace semel {
 
+/// RFC 4648, padded.
+std::string to_base64(std::string_view bytes);
+
 /// RFC 4648, strictly: padded to four, no white space, no bits left over. Empty: it is not that.
 std::optional<std::string> from_base64(std::string_view text);
 /// The alphabet for URLs, without padding (RFC 7515), as strictly.

@@ -6,6 +6,7 @@
 
 #include <memory>
 
+#include "api/ledger_api.hpp"
 #include "cli/command.hpp"
 #include "cli/exit_code.hpp"
 #include "gateway/config_reader.hpp"
@@ -45,6 +46,14 @@ Result<std::unique_ptr<Store>> open(const std::string& text) {
     return open_store(*url, Purpose::change);
 }
 
+/// The Ledger API as the configuration wants it.
+std::unique_ptr<http::Service> make_api(const gateway::Api& api, Committer& committer) {
+    api::LedgerApiOptions options{.body_bytes_max = api.body_bytes_max, .timeout = api.timeout};
+    for (const gateway::ApiToken& each : api.tokens)
+        options.tokens.push_back({each.token, each.name, each.tenant, {each.hold, each.read, each.resolve}});
+    return std::make_unique<api::LedgerApi>(committer, options);
+}
+
 void reload(gateway::Gateway& gateway, gateway::Logger& log, const std::string& path) {
     gateway::ReadConfig read = gateway::read_config(path);
     for (const gateway::ConfigProblem& problem : read.problems)
@@ -66,11 +75,12 @@ int serve(gateway::Config config) {
     const auto store = open(config.store);
     if (!store) return fail(store.failure());
     const std::string path = config.file;
-    auto gateway = gateway::Gateway::start(std::move(config), **store, **log);
+    auto gateway = gateway::Gateway::start(std::move(config), **store, **log, make_api);
     if (!gateway) return fail(gateway.failure());
     gateway::LogLine line(gateway::Log::Level::info, "listening");
     line.text("address", (*gateway)->address().text());
     if (const auto admin = (*gateway)->admin_address()) line.text("admin", admin->text());
+    if (const auto api = (*gateway)->api_address()) line.text("api", api->text());
     line.text("store", (*store)->text());
     (*log)->write_now(std::move(line));
     while (true) {

@@ -1,5 +1,5 @@
-// The admin listener: health, metrics and a look at operations; nothing that changes anything. A thread of its own, so that
-// it may wait for the store.
+// The admin pages: health, metrics and a look at operations; nothing that changes anything. They wait for the store on
+// threads of their own.
 //
 //   GET /healthz                      200 while the process serves, also while it drains
 //   GET /readyz                       200, or 503 while the store cannot be reached or the gateway drains
@@ -15,27 +15,29 @@
 
 #include "gateway/config.hpp"
 #include "gateway/log.hpp"
+#include "http/service.hpp"
 #include "semel/store.hpp"
 
 namespace semel::gateway {
 
-class AdminServer {
+class AdminPages final : public http::Service {
 public:
-    static constexpr std::size_t connections_max = 64;
+    static constexpr std::size_t threads = 2;
 
-    /// Listening when it returns.
-    static Result<std::unique_ptr<AdminServer>> start(const Admin& admin, Store& store, Logger& log,
-                                                      std::function<std::string()> metrics,
-                                                      std::function<bool()> draining);
-    ~AdminServer();
-    AdminServer(const AdminServer&) = delete;
-    AdminServer& operator=(const AdminServer&) = delete;
+    AdminPages(const Admin& admin, Store& store, Logger& log, std::function<std::string()> metrics,
+               std::function<bool()> draining);
+    ~AdminPages() override;
+    AdminPages(const AdminPages&) = delete;
+    AdminPages& operator=(const AdminPages&) = delete;
 
-    [[nodiscard]] Address address() const;
+    [[nodiscard]] bool serves(std::string_view /*path*/) const override { return true; }
+    [[nodiscard]] std::variant<std::size_t, http::Reply> admit(const http::RequestHead& head) const override;
+    std::unique_ptr<http::Pending> answer(const http::RequestHead& head, std::string body,
+                                          std::move_only_function<void(http::MakeReply)> done) override;
+    [[nodiscard]] std::chrono::milliseconds within() const override { return seconds{10}; }
 
 private:
     class Parts;
-    explicit AdminServer(std::unique_ptr<Parts> parts);
     std::unique_ptr<Parts> parts_;
 };
 

@@ -181,6 +181,26 @@ struct Limits {
     bool operator==(const Limits&) const = default;
 };
 
+/// A credential of the Ledger API.
+struct ApiToken {
+    std::string name{};    ///< who it is: written down with what it resolves
+    std::string token{};   ///< shown as `Authorization: Bearer`
+    std::string tenant{};  ///< whose operations
+    bool hold = false;     ///< the role: claim to abandon, and find
+    bool read = false;     ///< find
+    bool resolve = false;  ///< resolve, and find
+    bool operator==(const ApiToken&) const = default;
+};
+
+/// The ledger over HTTP and JSON, for services that ask it themselves.
+struct Api {
+    std::vector<ApiToken> tokens{};  ///< at least one
+    std::optional<Listen> listen{};  ///< empty: on the admin listener
+    std::size_t body_bytes_max = 4U << 20;
+    Duration timeout = seconds{5};  ///< then the store has failed
+    bool operator==(const Api&) const = default;
+};
+
 struct Log {
     enum class Level : std::uint8_t { error, warning, info };
     Level level = Level::info;
@@ -193,6 +213,7 @@ struct Config {
     std::string store{};  ///< as written: `sqlite:semel.db`
     Listen listen{};
     std::optional<Admin> admin{};
+    std::optional<Api> api{};  ///< empty: not served
     Upstream upstream{};
     Tenant tenant{};
     Mode mode = Mode::enforce;  ///< of every route that does not say its own; Route::mode is what counts

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <set>
 
 #include "gateway/networks.hpp"
 #include "gateway/route_reader.hpp"
@@ -134,6 +135,61 @@ std::optional<Tenant> read_tenant(const Setting& setting) {
     return tenant;
 }
 
+// ---- the Ledger API ------------------------------------------------------------------------------------------------
+
+/// A tenant of its own: not nobody's, where consumers and `tenant: none` keep theirs, and not the gateway's own.
+std::optional<std::string> read_api_tenant(const Setting& setting) {
+    constexpr Word right = "a tenant of 1 to 255 visible characters without / # and ~, as in acme";
+    auto tenant = setting.text(right);
+    if (!tenant || (Scope::make(*tenant, "x") && tenant->find('~') == std::string::npos)) return tenant;
+    setting.expected(right);
+    return std::nullopt;
+}
+
+void read_roles(const Setting& setting, ApiToken& token) {
+    constexpr std::array<Word, 3> known{"hold", "read", "resolve"};
+    for (const Setting& item : setting.some_items("a list of hold, read and resolve, as in [hold]")) {
+        const auto found = item.word(known);
+        if (!found) continue;
+        bool& role = *found == 0 ? token.hold : *found == 1 ? token.read : token.resolve;
+        if (role) item.refuse("it is in the list twice");
+        role = true;
+    }
+}
+
+ApiToken read_api_token(const Mapping& in) {
+    ApiToken token;
+    static_cast<void>(in.required("token", "the credential, best as ${NAME}"));
+    static_cast<void>(in.required("tenant", "whose operations it may name, as in acme"));
+    fill(in, "token", token.token, read_token);
+    fill(in, "tenant", token.tenant, read_api_tenant);
+    token.name = token.tenant;
+    fill(in, "name", token.name, text_of("who it is, as in orders"));
+    token.hold = !in.has("roles");
+    if (const auto roles = in.find("roles")) read_roles(*roles, token);
+    return token;
+}
+
+std::optional<std::optional<Api>> read_api(const Setting& setting) {
+    const auto in = setting.mapping(api_shape, "a mapping with tokens");
+    if (!in) return std::nullopt;
+    Api api;
+    std::set<std::string> seen;
+    if (const auto tokens = in->required("tokens", "a list of tokens, each with token and tenant"))
+        for (const Setting& item : tokens->some_items("a list of tokens, each with token and tenant")) {
+            const auto each = item.mapping(api_token_shape, "a mapping with token and tenant");
+            if (!each) continue;
+            api.tokens.push_back(read_api_token(*each));
+            const std::string& token = api.tokens.back().token;
+            if (!token.empty() && !seen.insert(token).second)
+                each->refuse("token", "two tokens are the same; one could not tell whose it is");
+        }
+    fill(*in, "listen", api.listen, read_listen);
+    fill(*in, "body_bytes_max", api.body_bytes_max, bytes_between(1024, 64U << 20));
+    fill(*in, "timeout", api.timeout, duration_between(milliseconds{1}, minutes{1}));
+    return api;
+}
+
 // ---- the rest ------------------------------------------------------------------------------------------------------
 
 std::optional<std::string> read_correlation(const Setting& setting) {
@@ -211,6 +267,17 @@ void check_listeners(const Mapping& in, const Config& config) {
     const Address& listen = config.listen.address;
     if (config.admin && listen.port != 0 && config.admin->address == listen)
         in.refuse("admin", "it is the address of listen; write another port");
+    if (config.api && !config.api->listen && !config.admin)
+        in.refuse("api", "it is served on the admin listener, and there is none; write admin, or api.listen");
+    if (config.api && config.api->listen && config.api->listen->address.port != 0) {
+        const Address& own = config.api->listen->address;
+        if (own == listen || (config.admin && own == config.admin->address))
+            in.refuse("api", "api.listen is the address of another listener; write another port");
+    }
+    if (config.api && config.admin && !config.admin->token.empty())
+        for (const ApiToken& each : config.api->tokens)
+            if (each.token == config.admin->token)
+                in.refuse("api", "one of its tokens is admin.token; write another, so that each gives its own rights only");
     const auto is_own = [&](const UpstreamServer& server) {
         const std::string host = server.host == "localhost" ? "127.0.0.1" : server.host;
         return !listen.host.empty() && host == listen.host && server.port == listen.port;
@@ -234,6 +301,7 @@ Config read_all(const Mapping& in, const std::string& file) {
     fill(in, "store", config.store, read_store);
     fill(in, "listen", config.listen, read_listen);
     fill(in, "admin", config.admin, read_admin);
+    fill(in, "api", config.api, read_api);
     fill(in, "upstream", config.upstream, read_upstream);
     fill(in, "tenant", config.tenant, read_tenant);
     constexpr std::array<std::pair<Word, Mode>, 2> modes{{{"enforce", Mode::enforce}, {"observe", Mode::observe}}};
@@ -271,7 +339,7 @@ ReadConfig read_config(const std::string& path) {
 }
 
 std::vector<Shape> config_shapes() {
-    return {config_shape,     listen_shape,  admin_shape,     server_tls_shape,  upstream_shape,
+    return {config_shape,     listen_shape,  admin_shape,     api_shape, api_token_shape,     server_tls_shape,  upstream_shape,
             client_tls_shape, tenant_shape,  jwt_shape,       correlation_shape, seal_shape,
             limits_shape,     log_shape,     route_shape,     key_source_shape,  fingerprint_shape,
             on_busy_shape,    webhook_shape, signature_shape, quota_shape};

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "gateway/admin.hpp"
+#include "gateway/service_listener.hpp"
 #include "gateway/session.hpp"
 #include "gateway/site.hpp"
 #include "gateway/tenant_key.hpp"
@@ -38,6 +39,8 @@ bool restart_needed(const Config& now, const Config& next, std::string& what) {
         what = "listen";
     else if (now.admin != next.admin)
         what = "admin";
+    else if (now.api != next.api)
+        what = "api";
     else if (now.tenant != next.tenant)
         what = "tenant";
     else if (now.threads != next.threads)
@@ -99,10 +102,11 @@ private:
 
 class Gateway::Parts {
 public:
-    Parts(Config config, Store& store, Logger& log)
+    Parts(Config config, Store& store, Logger& log, const MakeApi& make_api)
         : config_(std::move(config)),
           store_(store),
           log_(log),
+          make_api_(make_api),
           acceptor_(front_),
           accept_again_(front_.get_executor()) {}
 
@@ -141,12 +145,7 @@ public:
             if (auto used = workers_.back()->use(*site); !used) return used;
         }
         connections_max_ = config_.limits.connections_max;
-        if (config_.admin) {
-            auto admin = AdminServer::start(
-                *config_.admin, store_, log_, [this] { return metrics(); }, [this] { return draining_.load(); });
-            if (!admin) return admin.failure();
-            admin_ = std::move(*admin);
-        }
+        if (auto served = serve_ourselves(); !served) return served;
         for (const auto& worker : workers_) worker->start();
         sweeper_ = std::make_unique<Sweeper>(store_, shared_.metrics, log_);
         accept();
@@ -205,15 +204,22 @@ public:
         }
         for (const auto& worker : workers_) worker->join();
         sweeper_.reset();
-        admin_.reset();
-        committer_.reset();
+        api_listener_.reset();
+        admin_listener_.reset();
+        pages_.reset();
+        committer_.reset();  // gives its last answers to workers and API
+        api_.reset();
         workers_.clear();
         return result;
     }
 
     [[nodiscard]] Address address() const { return bound_; }
     [[nodiscard]] std::optional<Address> admin_address() const {
-        return admin_ ? std::optional(admin_->address()) : std::nullopt;
+        return admin_listener_ ? std::optional(admin_listener_->address()) : std::nullopt;
+    }
+    [[nodiscard]] std::optional<Address> api_address() const {
+        if (!api_) return std::nullopt;
+        return api_listener_ ? api_listener_->address() : admin_address();
     }
 
     std::string metrics() {
@@ -224,10 +230,38 @@ public:
         shared_.metrics.store_repeats->Increment(static_cast<double>(now.repeats - figures_.repeats));
         figures_ = now;
         shared_.metrics.connections->Set(static_cast<double>(connections()));
-        return shared_.metrics.text();
+        return shared_.metrics.text() + (api_ ? api_->metrics() : std::string());
     }
 
 private:
+    /// The admin pages and the Ledger API, on one listener or on two.
+    Status serve_ourselves() {
+        if (config_.api && make_api_) api_ = make_api_(*config_.api, *committer_);
+        std::vector<http::Service*> on_admin;
+        if (api_ && config_.api->listen) {
+            auto made = ServiceListener::start({"api.listen", config_.api->listen->address, config_.api->listen->tls},
+                                               {api_.get()});
+            if (!made) return made.failure();
+            api_listener_ = std::move(*made);
+        } else if (api_) {
+            on_admin.push_back(api_.get());
+        }
+        if (!config_.admin) return Done{};
+        const Admin& admin = *config_.admin;
+        const bool certified = admin.tls && !admin.tls->client_ca.empty() && admin.tls->client_certificate_required;
+        if (!admin.address.loopback() && admin.token.empty() && !certified)
+            return Failure{Code::invalid,
+                           fmt::format("admin {}: off loopback it needs admin.token or admin.tls.client_ca",
+                                       admin.address.text())};
+        pages_ = std::make_unique<AdminPages>(
+            admin, store_, log_, [this] { return metrics(); }, [this] { return draining_.load(); });
+        on_admin.push_back(pages_.get());
+        auto made = ServiceListener::start({"admin", admin.address, admin.tls}, std::move(on_admin));
+        if (!made) return made.failure();
+        admin_listener_ = std::move(*made);
+        return Done{};
+    }
+
     Status listen() {
         const Address& at = config_.listen.address;
         const auto failed = [&](const Error& error) {
@@ -313,17 +347,21 @@ private:
     Config config_;
     Store& store_;
     Logger& log_;
+    MakeApi make_api_;
     Shared shared_;
     asio::io_context front_{1};
     Acceptor acceptor_;
     SteadyTimer accept_again_;
     std::shared_ptr<asio::ssl::context> tls_;
     Address bound_;
+    std::unique_ptr<http::Service> api_;  // hears the committer's last answers, and so outlives it
     std::unique_ptr<Committer> committer_;
     std::vector<std::unique_ptr<Worker>> workers_;
     std::size_t turn_ = 0;
     std::unique_ptr<Sweeper> sweeper_;
-    std::unique_ptr<AdminServer> admin_;
+    std::unique_ptr<AdminPages> pages_;
+    std::unique_ptr<ServiceListener> admin_listener_;
+    std::unique_ptr<ServiceListener> api_listener_;
     std::thread front_thread_;
     std::mutex figures_mutex_;
     CommitterFigures figures_;  // guarded by figures_mutex_
@@ -335,8 +373,8 @@ private:
 
 // ---- the gateway -----------------------------------------------------------------------------------------------
 
-Result<std::unique_ptr<Gateway>> Gateway::start(Config config, Store& store, Logger& log) {
-    auto parts = std::make_unique<Parts>(std::move(config), store, log);
+Result<std::unique_ptr<Gateway>> Gateway::start(Config config, Store& store, Logger& log, const MakeApi& make_api) {
+    auto parts = std::make_unique<Parts>(std::move(config), store, log, make_api);
     if (auto started = parts->start(); !started) return started.failure();
     return std::unique_ptr<Gateway>(new Gateway(std::move(parts)));
 }
@@ -345,6 +383,7 @@ Gateway::Gateway(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 Gateway::~Gateway() = default;
 Address Gateway::address() const { return parts_->address(); }
 std::optional<Address> Gateway::admin_address() const { return parts_->admin_address(); }
+std::optional<Address> Gateway::api_address() const { return parts_->api_address(); }
 Status Gateway::reload(Config config) { return parts_->reload(std::move(config)); }
 Stopped Gateway::stop() { return parts_->stop(); }
 std::string Gateway::metrics() const { return parts_->metrics(); }
@@ -359,6 +398,8 @@ Status check_files(const Config& config) {
     if (auto checked = check_server(config.listen.tls); !checked) return checked;
     if (config.admin)
         if (auto checked = check_server(config.admin->tls); !checked) return checked;
+    if (config.api && config.api->listen)
+        if (auto checked = check_server(config.api->listen->tls); !checked) return checked;
     const auto check_client = [](const Upstream& upstream) -> Status {
         const auto made = client_context(upstream.tls);
         if (!made) return made.failure();

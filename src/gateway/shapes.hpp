@@ -11,12 +11,18 @@
 namespace semel::gateway {
 
 inline constexpr auto config_names =
-    std::to_array<std::string_view>({"store", "listen", "admin", "upstream", "tenant", "mode", "correlation", "seal",
+    std::to_array<std::string_view>({"store", "listen", "admin", "api", "upstream", "tenant", "mode", "correlation", "seal",
                                      "drain", "threads", "limits", "log", "routes"});
 inline constexpr Shape config_shape{"config", config_names};
 
 inline constexpr auto listen_names = std::to_array<std::string_view>({"address", "tls"});
 inline constexpr Shape listen_shape{"listen", listen_names};
+
+inline constexpr auto api_names = std::to_array<std::string_view>({"tokens", "listen", "body_bytes_max", "timeout"});
+inline constexpr Shape api_shape{"api", api_names};
+
+inline constexpr auto api_token_names = std::to_array<std::string_view>({"name", "token", "tenant", "roles"});
+inline constexpr Shape api_token_shape{"api_token", api_token_names};
 
 inline constexpr auto upstream_names =
     std::to_array<std::string_view>({"servers", "tls", "connect_timeout", "response_timeout", "connections_max",

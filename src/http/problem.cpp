@@ -19,16 +19,22 @@ constexpr std::array<ProblemKind, problems> kinds{{
     {Problem::tenant_missing, 401, false, "tenant-missing", "The request does not say whose key this is"},
     {Problem::signature_invalid, 401, false, "signature-invalid", "The signature does not fit the request"},
     {Problem::replay_forbidden, 403, false, "replay-forbidden", "The stored answer may not be shown to this caller"},
+    {Problem::role_missing, 403, false, "role-missing", "The credential does not give the right to do this"},
     {Problem::no_route, 404, false, "no-route", "No route serves this request"},
+    {Problem::operation_absent, 404, false, "operation-absent", "The ledger does not know this operation"},
     {Problem::request_timeout, 408, true, "request-timeout", "The request did not arrive in time"},
     {Problem::in_progress, 409, true, "in-progress", "A request with this key is still being processed"},
     {Problem::outcome_unknown, 409, false, "outcome-unknown",
      "An earlier request with this key was begun and its outcome is not known"},
     {Problem::outcome_not_retained, 409, false, "outcome-not-retained",
      "The operation was done and its answer is no longer kept"},
+    {Problem::fenced, 409, false, "fenced", "Somebody else holds the operation by now; nothing was changed"},
+    {Problem::already_settled, 409, false, "already-settled", "The operation has another outcome already"},
+    {Problem::too_early, 409, true, "too-early", "The last holder's effect may still be running"},
     {Problem::key_expired, 410, false, "key-expired", "The key is older than keys are remembered"},
     {Problem::request_too_large, 413, false, "request-too-large", "The request is larger than allowed"},
     {Problem::key_reused, 422, false, "key-reused", "The key was used before with another request"},
+    {Problem::withheld, 424, false, "withheld", "Another command of its group was refused; nothing was done"},
     {Problem::quota, 429, true, "quota", "Too many operations for this tenant"},
     {Problem::upstream_unreachable, 502, true, "upstream-unreachable",
      "The upstream can not be reached; nothing was sent"},
@@ -70,6 +76,7 @@ ProblemAnswer answer(Problem problem, const ProblemDetails& details) {
     body.append(",\"retryable\":").append(details.retryable.value_or(row.retryable) ? "true" : "false");
     if (!details.key.empty()) append_member(body, "key", details.key);
     if (details.outcome_status) body += fmt::format(",\"outcome_status\":{}", *details.outcome_status);
+    if (!details.more.empty()) body.append(",").append(details.more);
     body.append("}\n");
     if (details.retry_after) {
         const auto seconds = std::chrono::ceil<std::chrono::seconds>(*details.retry_after);

@@ -17,14 +17,20 @@ enum class Problem : std::uint8_t {
     tenant_missing,        ///< 401
     signature_invalid,     ///< 401
     replay_forbidden,      ///< 403
+    role_missing,          ///< 403
     no_route,              ///< 404
+    operation_absent,      ///< 404
     request_timeout,       ///< 408
     in_progress,           ///< 409, retryable
     outcome_unknown,       ///< 409
     outcome_not_retained,  ///< 409
+    fenced,                ///< 409
+    already_settled,       ///< 409
+    too_early,             ///< 409, retryable
     key_expired,           ///< 410
     request_too_large,     ///< 413
     key_reused,            ///< 422
+    withheld,              ///< 424
     quota,                 ///< 429, retryable
     upstream_unreachable,  ///< 502, retryable: not one byte was sent
     upstream_failed,       ///< 502: no whole answer after sending
@@ -57,11 +63,12 @@ struct ProblemDetails {
     std::optional<int> outcome_status = {};  ///< of outcome_not_retained: the status that was answered then
     std::optional<int> status = {};          ///< instead of the table's
     std::optional<bool> retryable = {};      ///< instead of the table's
+    std::string_view more = {};              ///< members of this occurrence's own, as JSON: `"since":"…"`
 };
 
 struct ProblemAnswer {
     int status = 0;
-    std::string body;         ///< JSON: type, title, status, detail, retryable, key, outcome_status
+    std::string body;         ///< JSON: type, title, status, detail, retryable, key, outcome_status and more
     std::string retry_after;  ///< the value of Retry-After; empty: without one
 };
 

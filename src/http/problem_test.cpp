@@ -33,6 +33,12 @@ TEST(Problem, IsADocumentWithAStableType) {
     EXPECT_EQ(bare.retry_after, "");
 }
 
+TEST(Problem, MayHaveMembersOfItsOwn) {
+    EXPECT_EQ(answer(Problem::fenced, {.more = "\"answer\":\"fenced\""}).body,
+              "{\"type\":\"urn:semel:problem:fenced\",\"title\":\"Somebody else holds the operation by now; nothing was "
+              "changed\",\"status\":409,\"retryable\":false,\"answer\":\"fenced\"}\n");
+}
+
 TEST(Problem, HasTheStatusAndTheRetryableThatClientsBuildOn) {
     const struct {
         Problem problem;
@@ -44,9 +50,13 @@ TEST(Problem, HasTheStatusAndTheRetryableThatClientsBuildOn) {
                 {Problem::in_progress, "in-progress", 409, true},
                 {Problem::outcome_unknown, "outcome-unknown", 409, false},
                 {Problem::outcome_not_retained, "outcome-not-retained", 409, false},
+                {Problem::fenced, "fenced", 409, false},
+                {Problem::already_settled, "already-settled", 409, false},
+                {Problem::too_early, "too-early", 409, true},
                 {Problem::key_expired, "key-expired", 410, false},
                 {Problem::request_too_large, "request-too-large", 413, false},
                 {Problem::key_reused, "key-reused", 422, false},
+                {Problem::withheld, "withheld", 424, false},
                 {Problem::quota, "quota", 429, true},
                 {Problem::upstream_unreachable, "upstream-unreachable", 502, true},
                 {Problem::upstream_failed, "upstream-failed", 502, false},

@@ -223,4 +223,10 @@ std::optional<std::string> canonical_json(std::string_view text, const JsonSelec
     return writer.take();
 }
 
+std::optional<std::string> canonical_json(const JsonDocument& document, JsonDocument::Index value) {
+    Writer writer(document, {}, 0);
+    if (!writer.value(value)) return std::nullopt;
+    return writer.take();
+}
+
 }  // namespace semel

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ledger/json_document.hpp"
 #include "ledger/json_pointer.hpp"
 
 namespace semel {
@@ -30,5 +31,8 @@ struct JsonSelection {
 ///
 /// Time is that of sorting the members; memory is a small multiple of the text.
 std::optional<std::string> canonical_json(std::string_view text, const JsonSelection& selection = {});
+
+/// Of one value of a document: as canonical_json of that value alone.
+std::optional<std::string> canonical_json(const JsonDocument& document, JsonDocument::Index value);
 
 }  // namespace semel

@@ -12,14 +12,14 @@ using Word = std::string_view;
 
 constexpr Word pem_right = "the path of a PEM file";
 
+}  // namespace
+
 std::optional<std::string> read_token(const Setting& setting) {
     auto token = read_secret(setting, secret_bytes_min);
     if (!token || std::ranges::all_of(*token, [](char c) { return c > 0x20 && c < 0x7f; })) return token;
     setting.hidden().expected("visible ASCII characters without spaces, as a header can carry");
     return std::nullopt;
 }
-
-}  // namespace
 
 std::optional<Address> read_address(const Setting& setting) {
     const auto text = setting.text(address_right);

@@ -35,6 +35,8 @@ inline constexpr auto server_tls_names =
     std::to_array<std::string_view>({"certificate", "key", "client_ca", "client_certificate"});
 inline constexpr Shape server_tls_shape{"server_tls", server_tls_names};
 
+/// A credential that a header can carry, as Bearer. Never shown.
+std::optional<std::string> read_token(const Setting& setting);
 std::optional<Address> read_address(const Setting& setting);
 std::optional<std::optional<ServerTls>> read_server_tls(const Setting& setting);
 /// An address, or a mapping. Off loopback it has to say who may ask.

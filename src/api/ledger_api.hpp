@@ -1,0 +1,58 @@
+// The ledger over HTTP and JSON, for services in any language (docs/ledger-api.md).
+//
+//   POST /v1/claim, renew, checkpoint, settle, release, abandon, resolve     one command
+//   POST /v1/batch                                                            groups of them, each standing or falling whole
+//   GET  /v1/operations?scope=…&key=…                                         what is known of one
+//   GET  /v1/openapi.yaml                                                     this, for programs; without a token
+//
+// `Authorization: Bearer` says who asks: the tenant comes from there and nowhere else.
+//
+// A claim's reply may be lost, and this is what each loss leaves:
+//   the client hangs up while it waits     attempt minted here: the grant is released when it comes (I6)
+//                                          attempt given: the grant stays, for the client repeats the very same claim
+//   granted, the reply cannot be written   likewise
+//   written, lost on the way               the lease runs out: unknown, or the next claim's (its policy); or, attempt
+//                                          given, the client repeats the claim and has the same grant
+//   this process dies after the commit     likewise; on an embedded store it is unknown as soon as that is opened again (I5)
+// A grant whose attempt the client named is never released here: its repetition may have found it meanwhile on another
+// connection, and would perform its effect without holding anything.
+#pragma once
+
+#include <memory>
+
+#include "api/tokens.hpp"
+#include "http/service.hpp"
+#include "semel/committer.hpp"
+
+namespace semel::api {
+
+struct LedgerApiOptions {
+    std::vector<TokenOptions> tokens{};
+    std::size_t body_bytes_max = 4U << 20;
+    Duration timeout = std::chrono::seconds{5};  ///< then the store has failed
+};
+
+/// Outlives the committer it uses: that gives its last answers when it ends.
+class LedgerApi final : public http::Service {
+public:
+    LedgerApi(Committer& committer, const LedgerApiOptions& options);
+    ~LedgerApi() override;
+    LedgerApi(const LedgerApi&) = delete;
+    LedgerApi& operator=(const LedgerApi&) = delete;
+
+    [[nodiscard]] bool serves(std::string_view path) const override;
+    [[nodiscard]] std::variant<std::size_t, http::Reply> admit(const http::RequestHead& head) const override;
+    std::unique_ptr<http::Pending> answer(const http::RequestHead& head, std::string body,
+                                          std::move_only_function<void(http::MakeReply)> done) override;
+    [[nodiscard]] std::chrono::milliseconds within() const override;
+    [[nodiscard]] std::string metrics() const override;
+
+private:
+    class Parts;
+    std::unique_ptr<Parts> parts_;
+};
+
+/// packaging/ledger-api.openapi.yaml, as it was compiled in.
+extern const char* const openapi_document;
+
+}  // namespace semel::api
