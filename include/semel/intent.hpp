@@ -120,9 +120,9 @@ using LookupFunction = std::function<LookupAnswer(const Key&)>;
 
 /// Of one perform().
 struct Limits {
-    std::uint32_t calls_max = 5;                 ///< calls; then it says what is known
-    Duration total = std::chrono::minutes{2};    ///< no new try begins after this
-    Duration busy_wait = Duration{0};            ///< how long to wait for another holder; zero: Busy is answered
+    std::uint32_t calls_max = 5;               ///< calls; then it says what is known
+    Duration total = std::chrono::minutes{2};  ///< no new try begins after this
+    Duration busy_wait = Duration{0};          ///< how long to wait for another holder; zero: Busy is answered
     Duration backoff_first = std::chrono::milliseconds{200};
     Duration backoff_max = std::chrono::seconds{10};
 };

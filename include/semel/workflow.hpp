@@ -206,11 +206,11 @@ struct CompleterOptions {
 
 struct CompleterCounts {
     std::uint64_t looks = 0;
-    std::uint64_t taken = 0;      ///< carried on, whatever it came to
-    std::uint64_t ended = 0;      ///< completed or compensated
-    std::uint64_t removed = 0;    ///< claimed, and never started
-    std::uint64_t parked = 0;     ///< seen waiting for somebody, at the last look
-    std::uint64_t refused = 0;    ///< seen with other steps than ours, at the last look
+    std::uint64_t taken = 0;    ///< carried on, whatever it came to
+    std::uint64_t ended = 0;    ///< completed or compensated
+    std::uint64_t removed = 0;  ///< claimed, and never started
+    std::uint64_t parked = 0;   ///< seen waiting for somebody, at the last look
+    std::uint64_t refused = 0;  ///< seen with other steps than ours, at the last look
 };
 
 /// Carries on workflows whose holder died, without waiting for the client. Any number of processes may run one on the same

@@ -8,6 +8,7 @@
 #include "cli/command.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/show_record.hpp"
+#include "cli/show_story.hpp"
 
 namespace semel::cli {
 namespace {
@@ -52,12 +53,18 @@ int run(const Options& options) {
     if (options.body) return print_body(**record, *named);
     const auto now = (*store)->now();
     if (!now) return fail(now.failure());
+    const auto story = effects::read_story(**store, **record);
+    if (!story) return fail(story.failure());
     if (options.json) {
         JsonWriter json;
-        write_record(json, **record, *now);
+        json.begin_object();
+        write_record_members(json, **record, *now);
+        if (*story) write_story(json.name("workflow"), **story, **record, *now);
+        json.end_object();
         fmt::print("{}\n", json.text());
     } else {
         fmt::print("{}", record_detail(**record, *now, (*store)->text()));
+        if (*story) fmt::print("{}", story_detail(**story, **record, *now, (*store)->text()));
     }
     return exit_ok;
 }
@@ -70,7 +77,9 @@ void add_ops_show(CLI::App& ops, Action& chosen) {
     command->footer(
         "An operation is named by its scope and key, or by its id of 32 hex digits. A key that begins with '-' goes "
         "after\n"
-        "`--`. Stored answers are written only by --body. An operation that is not there: exit code 1.");
+        "`--`. Stored answers are written only by --body. A workflow is shown with its steps and what happened to them "
+        "in\n"
+        "the order of time. An operation that is not there: exit code 1.");
     add_operation(*command, options->operation);
     add_store_option(*command, options->store);
     command->add_flag("--body", options->body,

@@ -23,12 +23,13 @@ constexpr std::size_t page_max = 200;
 constexpr std::string_view remover = "completer";
 
 std::string_view what_it_came_to(const WorkflowAnswer& answer) {
-    return std::visit(match{[](const Completed&) { return "completed"; }, [](const Compensated&) { return "compensated"; },
-                            [](const Parked&) { return "parked"; }, [](const Unfinished&) { return "unfinished"; },
-                            [](const Busy&) { return "taken by another"; }, [](const Mismatch&) { return "mismatch"; },
-                            [](const Superseded&) { return "superseded"; },
-                            [](const DefinitionChanged&) { return "begun with other steps"; }},
-                      answer);
+    return std::visit(
+        match{[](const Completed&) { return "completed"; }, [](const Compensated&) { return "compensated"; },
+              [](const Parked&) { return "parked"; }, [](const Unfinished&) { return "unfinished"; },
+              [](const Busy&) { return "taken by another"; }, [](const Mismatch&) { return "mismatch"; },
+              [](const Superseded&) { return "superseded"; },
+              [](const DefinitionChanged&) { return "begun with other steps"; }},
+        answer);
 }
 
 }  // namespace
@@ -176,7 +177,8 @@ private:
         std::string detail;
         if (const auto* parked = std::get_if<Parked>(&*answer))
             detail = fmt::format(" at {}: {}", parked->step, parked->why);
-        if (const auto* left = std::get_if<Unfinished>(&*answer)) detail = fmt::format(" at {}: {}", left->step, left->error);
+        if (const auto* left = std::get_if<Unfinished>(&*answer))
+            detail = fmt::format(" at {}: {}", left->step, left->error);
         log(fmt::format("completer: {}: {}{}", text, what_it_came_to(*answer), detail));
         const bool over = std::holds_alternative<Completed>(*answer) || std::holds_alternative<Compensated>(*answer);
         const std::lock_guard lock(mutex_);
@@ -190,7 +192,7 @@ private:
     SystemRandom random_;
     mutable std::mutex mutex_;
     std::condition_variable_any wake_;
-    std::deque<Task> tasks_;           // guarded by mutex_, as are the following
+    std::deque<Task> tasks_;  // guarded by mutex_, as are the following
     std::set<OperationId> under_way_;
     CompleterCounts counts_;
 };

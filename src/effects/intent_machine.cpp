@@ -27,7 +27,8 @@ Act IntentMachine::give_up() {
 
 Act IntentMachine::again(Duration elapsed, std::optional<Duration> not_before) {
     if (calls_ >= limits_.calls_max) return give_up();
-    const Duration wait = std::max(backoff(limits_.backoff_first, limits_.backoff_max, ++waits_, random_), not_before.value_or(Duration{0}));
+    const Duration wait = std::max(backoff(limits_.backoff_first, limits_.backoff_max, ++waits_, random_),
+                                   not_before.value_or(Duration{0}));
     if (elapsed + wait > limits_.total) return give_up();
     return DoWait{wait};
 }
@@ -145,38 +146,41 @@ Act IntentMachine::abandon_answered(const Result<HolderAnswer>& answer, Duration
 
 Act IntentMachine::lookup_answered(const LookUpAnswer& answer, Duration elapsed) {
     return std::visit(
-        match{[&](const LookUpEarly& early) -> Act {
-                  if (elapsed + early.wait > limits_.total) {
-                      error_ = "the last call may still have an effect; only after its deadline can it be looked up";
-                      return give_up();
-                  }
-                  return DoWait{early.wait};
-              },
-              [&](const LookUpNeedless&) -> Act {
-                  in_doubt_ = false;
-                  return DoWait{Duration{0}};
-              },
-              [&](const LookupAnswer& looked_up) -> Act {
-                  return std::visit(
-                      match{[&](const Happened& happened) -> Act {
-                                verdict_ = happened.outcome;
-                                return DoResolve{happened.outcome};
-                            },
-                            [&](const DidNotHappen&) -> Act {
-                                if (repeating_ == Repeating::never) {
-                                    error_ = "the lookup says that it did not happen; it is declared at_most_once, so a person "
-                                             "decides";
-                                    return give_up();
-                                }
-                                verdict_.reset();
-                                return DoResolve{std::nullopt};
-                            },
-                            [&](const CannotTell& cannot) -> Act {
-                                error_ = "the lookup cannot tell: " + cannot.why;
+        match{
+            [&](const LookUpEarly& early) -> Act {
+                if (elapsed + early.wait > limits_.total) {
+                    error_ = "the last call may still have an effect; only after its deadline can it be looked up";
+                    return give_up();
+                }
+                return DoWait{early.wait};
+            },
+            [&](const LookUpNeedless&) -> Act {
+                in_doubt_ = false;
+                return DoWait{Duration{0}};
+            },
+            [&](const LookupAnswer& looked_up) -> Act {
+                return std::visit(
+                    match{
+                        [&](const Happened& happened) -> Act {
+                            verdict_ = happened.outcome;
+                            return DoResolve{happened.outcome};
+                        },
+                        [&](const DidNotHappen&) -> Act {
+                            if (repeating_ == Repeating::never) {
+                                error_ =
+                                    "the lookup says that it did not happen; it is declared at_most_once, so a person "
+                                    "decides";
                                 return give_up();
-                            }},
-                      looked_up);
-              }},
+                            }
+                            verdict_.reset();
+                            return DoResolve{std::nullopt};
+                        },
+                        [&](const CannotTell& cannot) -> Act {
+                            error_ = "the lookup cannot tell: " + cannot.why;
+                            return give_up();
+                        }},
+                    looked_up);
+            }},
         answer);
 }
 

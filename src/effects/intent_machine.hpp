@@ -79,9 +79,9 @@ private:
     Random& random_;
     std::uint32_t calls_ = 0;
     std::uint32_t waits_ = 0;
-    bool busy_ = false;           // the last claim met another holder
-    Duration busy_for_{0};        // that one's lease
-    bool in_doubt_ = false;       // something may have been executed, by us or by a holder before us
+    bool busy_ = false;      // the last claim met another holder
+    Duration busy_for_{0};   // that one's lease
+    bool in_doubt_ = false;  // something may have been executed, by us or by a holder before us
     std::optional<TimePoint> since_{};
     std::string error_{};
     std::optional<Duration> not_before_{};

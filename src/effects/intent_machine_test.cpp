@@ -27,7 +27,9 @@ protected:
         return std::move(*found);
     }
     static Claimed granted(bool doubt = false) { return {.token = {7}, .doubt = doubt}; }
-    static Result<HolderAnswer> ok(std::optional<State> state = std::nullopt) { return HolderAnswer{Ok{.state = state}}; }
+    static Result<HolderAnswer> ok(std::optional<State> state = std::nullopt) {
+        return HolderAnswer{Ok{.state = state}};
+    }
 
     Limits limits_{.calls_max = 3, .total = 60s, .backoff_first = 1s, .backoff_max = 4s};
     SeededRandom random_{1};
@@ -49,7 +51,8 @@ TEST_F(Machine, AnOutcomeOfFourHundredAndAboveHasFailed) {
         auto m = machine(Repeating::never);
         (void)m.claim_answered(ClaimAnswer{granted()}, 0s);
         (void)m.call_answered(Answered{{status, "", true}, true});
-        EXPECT_EQ(std::holds_alternative<Failed>(*expect<Over>(m.settle_answered(ok(State::settled), 0s)).answer), fails)
+        EXPECT_EQ(std::holds_alternative<Failed>(*expect<Over>(m.settle_answered(ok(State::settled), 0s)).answer),
+                  fails)
             << status;
         auto replay = machine(Repeating::never);
         const Over over = expect<Over>(replay.claim_answered(ClaimAnswer{Replay{{status, "", true}, {}}}, 0s));
@@ -137,8 +140,9 @@ TEST_F(Machine, AReleaseUnderDoubtIsStillUnknown) {
 TEST_F(Machine, TheLookupDecides) {
     auto happened = machine(Repeating::after_lookup, true);
     expect<DoLookUp>(happened.claim_answered(ClaimAnswer{Unknown{}}, 0s));
-    EXPECT_EQ(expect<DoResolve>(happened.lookup_answered(LookupAnswer{Happened{{200, "paid", true}}}, 0s)).outcome->body,
-              "paid");
+    EXPECT_EQ(
+        expect<DoResolve>(happened.lookup_answered(LookupAnswer{Happened{{200, "paid", true}}}, 0s)).outcome->body,
+        "paid");
     EXPECT_EQ(answer<Performed>(happened.resolve_answered(ok(State::settled), 0s)).outcome.body, "paid");
 
     auto did_not = machine(Repeating::after_lookup, true);

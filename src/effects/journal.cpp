@@ -75,13 +75,16 @@ Failure changed(std::string message) { return {Code::invalid, std::move(message)
 
 std::string listed(const std::vector<JournalStep>& steps) {
     std::string text;
-    for (const JournalStep& step : steps) text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", step.name, name(step.kind));
+    for (const JournalStep& step : steps)
+        text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", step.name, name(step.kind));
     return text;
 }
 
 /// The key of a step that the older version did not have: its name, unless another step has that.
 std::string new_key(const std::string& name, std::uint32_t version, const std::vector<JournalStep>& older) {
-    const auto taken = [&](const std::string& key) { return std::ranges::any_of(older, [&](const JournalStep& s) { return s.key == key; }); };
+    const auto taken = [&](const std::string& key) {
+        return std::ranges::any_of(older, [&](const JournalStep& s) { return s.key == key; });
+    };
     if (!taken(name)) return name;
     return fmt::format("{} v{}", name, version);
 }
@@ -137,8 +140,7 @@ std::optional<Journal> from_stored(std::string_view text) {
         readable = readable && name && key && kind;
         if (readable) journal.steps.push_back({*name, *key, *kind, kind_named(step.text("undo"))});
     });
-    whole.elements("not_undone",
-                   [&](Index element) { journal.not_undone.emplace_back(document->node(element).text); });
+    whole.elements("not_undone", [&](Index element) { journal.not_undone.emplace_back(document->node(element).text); });
     if (!readable || journal.steps.empty()) return std::nullopt;
     return journal;
 }
@@ -202,9 +204,10 @@ Result<Journal> adopt(const Definition& definition, const Journal& stored) {
     }
     const auto continues = std::ranges::find(definition.continues, stored.version, &Continues::version);
     if (continues == definition.continues.end())
-        return changed(fmt::format("it was begun with version {} of workflow {}, and version {} does not say in `continues` "
-                                   "how to go on with that",
-                                   stored.version, definition.name, definition.version));
+        return changed(
+            fmt::format("it was begun with version {} of workflow {}, and version {} does not say in `continues` "
+                        "how to go on with that",
+                        stored.version, definition.name, definition.version));
     for (JournalStep& step : mine.steps) step.key.clear();
     for (const JournalStep& old : stored.steps) {
         if (continues->dropped.contains(old.name)) continue;
@@ -212,14 +215,15 @@ Result<Journal> adopt(const Definition& definition, const Journal& stored) {
         const std::string& now = renamed == continues->renamed.end() ? old.name : renamed->second;
         const auto found = std::ranges::find(mine.steps, now, &JournalStep::name);
         if (found == mine.steps.end())
-            return changed(fmt::format("version {} of workflow {} had a step {}, which version {} neither has nor names in "
-                                       "`renamed` or `dropped` of what it continues",
-                                       stored.version, definition.name, old.name, definition.version));
+            return changed(
+                fmt::format("version {} of workflow {} had a step {}, which version {} neither has nor names in "
+                            "`renamed` or `dropped` of what it continues",
+                            stored.version, definition.name, old.name, definition.version));
         if (found->kind != old.kind)
-            return changed(fmt::format("step {} was {} in version {} of workflow {} and is {} in version {}: give it another "
-                                       "name and drop the old one",
-                                       now, name(old.kind), stored.version, definition.name, name(found->kind),
-                                       definition.version));
+            return changed(fmt::format(
+                "step {} was {} in version {} of workflow {} and is {} in version {}: give it another "
+                "name and drop the old one",
+                now, name(old.kind), stored.version, definition.name, name(found->kind), definition.version));
         found->key = old.key;
     }
     for (JournalStep& step : mine.steps)

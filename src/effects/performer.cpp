@@ -43,22 +43,20 @@ public:
                 if (!over->answer) return over->answer.failure();
                 return std::variant<Performance, WholeLost>{std::move(*over->answer)};
             }
-            act = std::visit(match{[&](const DoClaim&) { return claim(); }, [&](const DoCall& c) { return call(c); },
-                                   [&](DoSettle& s) { return settle(s); }, [&](const DoRelease&) { return release(); },
-                                   [&](const DoAbandon&) { return abandon(); },
-                                   [&](const DoLookUp&) { return look_up(); },
-                                   [&](const DoResolve& r) { return resolve(r); },
-                                   [&](const DoWait& w) { return machine_.waited(wait(w.how_long, stop_)); },
-                                   [&](Over& over) { return Act{std::move(over)}; }},
-                             act);
+            act = std::visit(
+                match{[&](const DoClaim&) { return claim(); }, [&](const DoCall& c) { return call(c); },
+                      [&](DoSettle& s) { return settle(s); }, [&](const DoRelease&) { return release(); },
+                      [&](const DoAbandon&) { return abandon(); }, [&](const DoLookUp&) { return look_up(); },
+                      [&](const DoResolve& r) { return resolve(r); },
+                      [&](const DoWait& w) { return machine_.waited(wait(w.how_long, stop_)); },
+                      [&](Over& over) { return Act{std::move(over)}; }},
+                act);
             if (whole_lost_) return std::variant<Performance, WholeLost>{WholeLost{}};
         }
     }
 
 private:
-    [[nodiscard]] Duration elapsed() const {
-        return std::chrono::duration_cast<Duration>(Steady::now() - began_);
-    }
+    [[nodiscard]] Duration elapsed() const { return std::chrono::duration_cast<Duration>(Steady::now() - began_); }
     void reached(std::string_view point) const {
         if (at_) at_(point);
     }
@@ -215,8 +213,8 @@ Status check_attempt_before(Committer& committer, const Intent& intent) {
     if (!record) return record.failure();
     const auto refuse = [&](std::string_view state) -> Status {
         return invalid(
-            fmt::format("{} of {}: business attempt {} needs attempt {} to be settled as failed, and that {}", intent.step,
-                        intent.parent.text(), intent.business_attempt, before.business_attempt, state));
+            fmt::format("{} of {}: business attempt {} needs attempt {} to be settled as failed, and that {}",
+                        intent.step, intent.parent.text(), intent.business_attempt, before.business_attempt, state));
     };
     if (!*record) return refuse("was never made, or was released or forgotten");
     if ((*record)->state != State::settled) return refuse(fmt::format("is {}", name((*record)->state)));
@@ -237,12 +235,13 @@ bool wait(Duration how_long, const std::stop_token& stop) {
 Status check(const Provider& provider) {
     if (provider.name.empty()) return invalid("a provider has a name: it is shown to whoever has to ask it");
     if (provider.repeating == Repeating::deduplicated && provider.dedup_window <= provider.call_deadline)
-        return invalid(
-            fmt::format("provider {}: its dedup_window must be longer than its call_deadline, or no call could be repeated",
-                        provider.name));
+        return invalid(fmt::format(
+            "provider {}: its dedup_window must be longer than its call_deadline, or no call could be repeated",
+            provider.name));
     if (provider.repeating != Repeating::deduplicated && provider.dedup_window != Duration{0})
-        return invalid(fmt::format("provider {}: a dedup_window is for one that deduplicates by our key; this one is `{}`",
-                                   provider.name, name(provider.repeating)));
+        return invalid(
+            fmt::format("provider {}: a dedup_window is for one that deduplicates by our key; this one is `{}`",
+                        provider.name, name(provider.repeating)));
     return semel::Done{};
 }
 
@@ -254,9 +253,7 @@ Status check(const Limits& limits) {
 }
 
 Policy policy_of(const Provider& provider) {
-    Policy policy{.lease = provider.lease,
-                  .effect_deadline = provider.call_deadline,
-                  .retention = provider.retention};
+    Policy policy{.lease = provider.lease, .effect_deadline = provider.call_deadline, .retention = provider.retention};
     if (provider.repeating == Repeating::deduplicated) {
         policy.on_unknown = OnUnknown::retry;
         // A call that begins inside of the window has to arrive inside of it as well.
@@ -267,8 +264,8 @@ Policy policy_of(const Provider& provider) {
 
 Result<Operation> Intent::operation() const {
     if (step.empty() || step.size() > 100) return invalid("an intent's step has 1 to 100 characters");
-    auto scope = Scope::make(parent.scope.tenant(), fmt::format("{}:{}", parent.scope.name(), step),
-                             parent.scope.generation());
+    auto scope =
+        Scope::make(parent.scope.tenant(), fmt::format("{}:{}", parent.scope.name(), step), parent.scope.generation());
     if (!scope) return scope.failure();
     return Operation{std::move(*scope), derive(parent, step, business_attempt)};
 }
@@ -290,9 +287,10 @@ Result<Performance> Intents::perform(const Intent& intent, const std::stop_token
     if (auto fine = check(intent.provider); !fine) return fine.failure();
     if (auto fine = check(intent.limits); !fine) return fine.failure();
     if (intent.provider.repeating == Repeating::after_lookup && !intent.lookup)
-        return invalid(fmt::format("{}: provider {} is repeated after a lookup, and there is none: give one, or declare it "
-                                   "at_most_once",
-                                   intent.step, intent.provider.name));
+        return invalid(
+            fmt::format("{}: provider {} is repeated after a lookup, and there is none: give one, or declare it "
+                        "at_most_once",
+                        intent.step, intent.provider.name));
     const auto operation = intent.operation();
     if (!operation) return operation.failure();
     if (auto fine = check_attempt_before(committer_, intent); !fine) return fine.failure();

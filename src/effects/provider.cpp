@@ -20,9 +20,7 @@ Provider Provider::deduplicating(std::string name, Duration window) {
 Provider Provider::looked_up(std::string name) {
     return {.name = std::move(name), .repeating = Repeating::after_lookup};
 }
-Provider Provider::at_most_once(std::string name) {
-    return {.name = std::move(name), .repeating = Repeating::never};
-}
+Provider Provider::at_most_once(std::string name) { return {.name = std::move(name), .repeating = Repeating::never}; }
 
 // docs.stripe.com/api/idempotent_requests: keys can be removed after they are at least 24 hours old.
 Provider Provider::stripe() { return deduplicating("Stripe", hours{24}); }

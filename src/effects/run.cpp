@@ -88,15 +88,14 @@ private:
         auto saved = shop_.committer.save(holder_, {std::move(name), to_stored(kept)});
         if (!saved) return Result<WorkflowAnswer>{saved.failure()};
         reached("started");
-        return std::visit(
-            match{[](const Ok&) -> std::optional<Result<WorkflowAnswer>> { return std::nullopt; },
-                  [](const Settled& settled) -> std::optional<Result<WorkflowAnswer>> {
-                      return Result<WorkflowAnswer>{ended(settled.outcome, true)};
-                  },
-                  [](const auto&) -> std::optional<Result<WorkflowAnswer>> {
-                      return Result<WorkflowAnswer>{WorkflowAnswer{Superseded{}}};
-                  }},
-            *saved);
+        return std::visit(match{[](const Ok&) -> std::optional<Result<WorkflowAnswer>> { return std::nullopt; },
+                                [](const Settled& settled) -> std::optional<Result<WorkflowAnswer>> {
+                                    return Result<WorkflowAnswer>{ended(settled.outcome, true)};
+                                },
+                                [](const auto&) -> std::optional<Result<WorkflowAnswer>> {
+                                    return Result<WorkflowAnswer>{WorkflowAnswer{Superseded{}}};
+                                }},
+                          *saved);
     }
 
     Result<WorkflowAnswer> forward() {
@@ -136,8 +135,7 @@ private:
             if (failed(std::get<Outcome>(answer))) journal.not_undone.push_back(step.name);
         }
         const bool whole = journal.not_undone.empty();
-        return settle(std::move(journal),
-                      whole ? workflow_status::compensated : workflow_status::compensation_failed);
+        return settle(std::move(journal), whole ? workflow_status::compensated : workflow_status::compensation_failed);
     }
 
     /// Steps that an older version of the definition did before the one that failed, and this one would do after it: what
@@ -179,11 +177,10 @@ private:
         if (stop_.stop_requested()) return unfinished(name, "it was asked to stop");
         const auto operation = step_operation(what_.operation, key);
         if (!operation) return Ends{operation.failure()};
-        return std::visit(match{[&](const Local& local) { return perform_local(name, key, *operation, local); },
-                                [&](const External& external) {
-                                    return perform_external(name, key, *operation, external);
-                                }},
-                          doing);
+        return std::visit(
+            match{[&](const Local& local) { return perform_local(name, key, *operation, local); },
+                  [&](const External& external) { return perform_external(name, key, *operation, external); }},
+            doing);
     }
 
     static StepAnswer unfinished(const std::string& step, std::string error) {
@@ -201,8 +198,8 @@ private:
         const Limits& limits = shop_.options.limits;
         std::optional<Outcome> refusal;  // failed for good: to be settled without its writes
         const auto effect = [&](Transaction transaction) {
-            Outcome outcome = refusal ? *refusal
-                                      : Outcome{workflow_status::completed, local.run(*this, transaction), true};
+            Outcome outcome =
+                refusal ? *refusal : Outcome{workflow_status::completed, local.run(*this, transaction), true};
             reached(fmt::format("{}:effect", name));
             return outcome;
         };
@@ -259,8 +256,7 @@ private:
         const Guard guard{holder_, {begun_checkpoint(key), ""}};
         const At at = [&](std::string_view point) { reached(fmt::format("{}:{}", name, point)); };
         for (int i = 0; i < superseded_max; ++i) {
-            auto answer =
-                effects::perform(shop_.committer, shop_.keeper, intent, operation, &guard, at, stop_);
+            auto answer = effects::perform(shop_.committer, shop_.keeper, intent, operation, &guard, at, stop_);
             if (!answer) return unfinished(name, answer.failure().message);
             if (std::holds_alternative<WholeLost>(*answer)) return Ends{WorkflowAnswer{Superseded{}}};
             auto& performance = std::get<Performance>(*answer);

@@ -19,8 +19,8 @@ Failure invalid(std::string message) { return {Code::invalid, std::move(message)
 
 Status check_name(std::string_view what, const std::string& name) {
     if (!name.empty() && name.size() <= name_bytes_max && Scope::make("", name)) return semel::Done{};
-    return invalid(fmt::format("{} `{}`: a name has 1 to {} printable ASCII characters without '#'", what, name,
-                               name_bytes_max));
+    return invalid(
+        fmt::format("{} `{}`: a name has 1 to {} printable ASCII characters without '#'", what, name, name_bytes_max));
 }
 
 Status check_doing(const std::string& where, const Doing& doing, const WorkflowOptions& options) {
@@ -46,7 +46,9 @@ Status check_doing(const std::string& where, const Doing& doing, const WorkflowO
 
 Status check_definition(const Definition& definition, const WorkflowOptions& options) {
     if (auto fine = check_name("workflow", definition.name); !fine) return fine;
-    const auto where = [&](const Step& step) { return fmt::format("workflow {}, step {}", definition.name, step.name); };
+    const auto where = [&](const Step& step) {
+        return fmt::format("workflow {}, step {}", definition.name, step.name);
+    };
     if (definition.steps.empty() || definition.steps.size() > steps_max)
         return invalid(fmt::format("workflow {}: has 1 to {} steps", definition.name, steps_max));
     std::set<std::string> names;
@@ -57,7 +59,8 @@ Status check_definition(const Definition& definition, const WorkflowOptions& opt
         if (!names.insert(step.name).second) return invalid(where(step) + ": there are two of that name");
         if (auto fine = check_doing(where(step), step.run, options); !fine) return fine;
         if (!step.compensation) continue;
-        if (auto fine = check_doing(where(step) + ", its compensation", *step.compensation, options); !fine) return fine;
+        if (auto fine = check_doing(where(step) + ", its compensation", *step.compensation, options); !fine)
+            return fine;
     }
     std::set<std::uint32_t> versions{definition.version};
     for (const Continues& continues : definition.continues) {
@@ -117,10 +120,12 @@ public:
                   [&](const Busy& busy) -> R { return WorkflowAnswer{busy}; },
                   [&](const Mismatch& mismatch) -> R { return WorkflowAnswer{mismatch}; },
                   [&](const Unknown& unknown) -> R {
-                      return WorkflowAnswer{
-                          Parked{"", unknown.since, "its operation was first claimed by something that is no workflow"}};
+                      return WorkflowAnswer{Parked{"", unknown.since,
+                                                   "its operation was first claimed by something that is no workflow"}};
                   },
-                  [&](const Expired&) -> R { return invalid("its key is older than the retention: it may have been run"); }},
+                  [&](const Expired&) -> R {
+                      return invalid("its key is older than the retention: it may have been run");
+                  }},
             *answer);
     }
 
@@ -146,8 +151,9 @@ Result<std::unique_ptr<Workflow>> Workflow::make(Definition definition, Workflow
 
 Result<WorkflowAnswer> Workflow::run(const Start& start, const std::stop_token& stop) {
     if (start.input.size() > input_bytes_max)
-        return invalid(fmt::format("workflow {} {}: the input has {} bytes, of at most {}: store it elsewhere and give its name",
-                                   definition().name, start.key.text(), start.input.size(), input_bytes_max));
+        return invalid(
+            fmt::format("workflow {} {}: the input has {} bytes, of at most {}: store it elsewhere and give its name",
+                        definition().name, start.key.text(), start.input.size(), input_bytes_max));
     auto scope = Scope::make(start.tenant, definition().name);
     if (!scope) return scope.failure();
     const std::string& correlation = start.correlation.empty() ? start.key.text() : start.correlation;
@@ -186,8 +192,8 @@ Result<std::optional<std::string>> Workflow::parked_at(const Record& record) {
         if (!step) return step.failure();
         if (!*step || (*step)->state == State::settled) return false;
         const Policy& policy = (*step)->policy;
-        const bool repeatable = policy.on_unknown == OnUnknown::retry &&
-                                *now < later((*step)->created, policy.dedup_window);
+        const bool repeatable =
+            policy.on_unknown == OnUnknown::retry && *now < later((*step)->created, policy.dedup_window);
         return !repeatable && ((*step)->state == State::unknown || lease_is_over(**step, *now));
     };
     for (std::size_t i = 0; i < adopted->steps.size(); ++i) {

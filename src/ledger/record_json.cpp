@@ -25,6 +25,12 @@ std::optional<TimePoint> created_at(const Record& record) {
 std::string lasting(const std::optional<Duration>& duration) { return duration ? to_text(*duration) : "permanent"; }
 
 void write_record(JsonWriter& json, const Record& record, TimePoint now) {
+    json.begin_object();
+    write_record_members(json, record, now);
+    json.end_object();
+}
+
+void write_record_members(JsonWriter& json, const Record& record, TimePoint now) {
     const auto time = [&](std::string_view name, const std::optional<TimePoint>& at) {
         if (at && *at != never)
             json.member(name, to_text(*at));
@@ -32,7 +38,7 @@ void write_record(JsonWriter& json, const Record& record, TimePoint now) {
             json.name(name).null();
     };
     const bool settled = record.state == State::settled;
-    json.begin_object().member("id", to_hex(record.id.bytes));
+    json.member("id", to_hex(record.id.bytes));
     if (record.operation) {
         const Scope& scope = record.operation->scope;
         json.member("scope", scope.text()).member("tenant", scope.tenant()).member("name", scope.name());
@@ -73,7 +79,7 @@ void write_record(JsonWriter& json, const Record& record, TimePoint now) {
         json.begin_object().member("at", to_text(event.at)).member("what", name(event.what));
         json.member("token", event.token.value).end_object();
     }
-    json.end_array().end_object();
+    json.end_array();
 }
 
 }  // namespace semel

@@ -23,5 +23,7 @@ std::string lasting(const std::optional<Duration>& duration);
 /// One JSON object, without the outcome's body. Times are ISO 8601 in UTC or null, durations as `30s`, lasting for ever is
 /// `permanent`.
 void write_record(JsonWriter& json, const Record& record, TimePoint now);
+/// The same without the braces, for an object that says more.
+void write_record_members(JsonWriter& json, const Record& record, TimePoint now);
 
 }  // namespace semel

@@ -78,8 +78,9 @@ TEST_P(IntentTest, IsPerformedOnceAndReplayed) {
 }
 
 TEST_P(IntentTest, ADeclineSettlesAndOnlyAnExplicitBusinessAttemptTriesAgain) {
-    Intent charge = intent("k2", Provider::stripe(),
-                           [&](const Call&) -> Reply { return Answered{{402, "declined", true}, true}; });
+    Intent charge = intent("k2", Provider::stripe(), [&](const Call&) -> Reply {
+        return Answered{{402, "declined", true}, true};
+    });
     EXPECT_EQ(as<Failed>(intents_.perform(charge)).outcome.status, 402);
     EXPECT_TRUE(as<Failed>(intents_.perform(charge)).replayed);
     charge.business_attempt = 2;
@@ -123,8 +124,8 @@ TEST_P(IntentTest, AtMostOnceIsParkedAndAPersonDecides) {
     const auto record = store_->find(charge.operation()->id());
     const auto until = std::chrono::steady_clock::now() + 10s;
     while (true) {
-        auto resolved = committer_->resolve({charge.operation()->id(), (*record)->token, Outcome{202, "sent", true}, "erika",
-                                             "the customer has it"});
+        auto resolved = committer_->resolve(
+            {charge.operation()->id(), (*record)->token, Outcome{202, "sent", true}, "erika", "the customer has it"});
         ASSERT_TRUE(resolved);
         if (!std::holds_alternative<TooEarly>(*resolved)) break;
         ASSERT_LT(std::chrono::steady_clock::now(), until);
@@ -159,8 +160,9 @@ TEST_P(IntentTest, ALookupFindsOutWhatHappened) {
 }
 
 TEST_P(IntentTest, WhatWasSurelyNotSentLeavesNothing) {
-    const Intent charge = intent("k7", Provider::at_most_once("sms"),
-                                 [&](const Call&) -> Reply { return ++calls_, NotSent{"no route", std::nullopt}; });
+    const Intent charge = intent("k7", Provider::at_most_once("sms"), [&](const Call&) -> Reply {
+        return ++calls_, NotSent{"no route", std::nullopt};
+    });
     EXPECT_EQ(as<NotPerformed>(intents_.perform(charge)).error, "no route");
     EXPECT_EQ(calls_, 3);
     EXPECT_FALSE(*store_->find(charge.operation()->id()));

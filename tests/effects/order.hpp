@@ -31,7 +31,8 @@ struct OrderParts {
 };
 
 inline void note(const effects::Context& context, const Transaction& transaction, const std::string& what) {
-    execute(transaction, "insert into done (id, step) values ('" + context.operation().key.text() + "', '" + what + "')");
+    execute(transaction,
+            "insert into done (id, step) values ('" + context.operation().key.text() + "', '" + what + "')");
 }
 
 /// An input that begins with "fail" lets `ship` fail for good.
@@ -49,22 +50,19 @@ inline effects::Definition order_definition(OrderParts parts) {
     definition.steps.push_back({"reserve", local("reserve"), local("unreserve")});
     definition.steps.push_back({"charge",
                                 External{.provider = provider_of(parts.honours, parts.lease),
-                                         .call =
-                                             [parts, done](const Context&, const Call& call) -> Reply {
+                                         .call = [parts, done](const Context&, const Call& call) -> Reply {
                                              auto receipt = parts.charges.charge(call.key.text());
                                              if (parts.inside) parts.inside();
                                              return done(std::move(receipt));
                                          },
                                          .limits = limits},
                                 External{.provider = provider_of(parts.honours, parts.lease),
-                                         .call =
-                                             [parts, done](const Context& context, const Call& call) -> Reply {
+                                         .call = [parts, done](const Context& context, const Call& call) -> Reply {
                                              (void)context.result("charge");
                                              return done(parts.refunds.charge(call.key.text()));
                                          },
                                          .limits = limits}});
-    definition.steps.push_back({"ship",
-                                Local{[](const Context& context, Transaction transaction) {
+    definition.steps.push_back({"ship", Local{[](const Context& context, Transaction transaction) {
                                     note(context, transaction, "ship");
                                     if (context.input().starts_with("fail")) throw StepFailed("out of stock");
                                     return "shipped after " + context.result("charge");

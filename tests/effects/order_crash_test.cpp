@@ -43,8 +43,9 @@ struct Death {
 
 std::vector<Death> deaths() {
     std::vector<Death> all;
-    for (const char* point : {"claimed", "started", "reserve:effect", "reserve:committed", "charge:claimed", "charge:inside",
-                              "charge:called", "charge:settled", "ship:effect", "ship:committed", "ended"})
+    for (const char* point :
+         {"claimed", "started", "reserve:effect", "reserve:committed", "charge:claimed", "charge:inside",
+          "charge:called", "charge:settled", "ship:effect", "ship:committed", "ended"})
         all.push_back({point, "order"});
     for (const char* point : {"ship:effect", "undo charge:claimed", "undo charge:called", "undo charge:settled",
                               "undo reserve:effect", "undo reserve:committed", "ended"})
@@ -74,8 +75,9 @@ protected:
     }
     /// The state of an operation as it is stored: 0 absent, 1 running, 2 unknown, 3 settled.
     int state(const Operation& operation) {
-        const auto text = database_->value(fmt::format("select state from semel.operation where scope = '{}' and key = '{}'",
-                                                       operation.scope.text(), operation.key.text()));
+        const auto text =
+            database_->value(fmt::format("select state from semel.operation where scope = '{}' and key = '{}'",
+                                         operation.scope.text(), operation.key.text()));
         return text.empty() ? 0 : std::stoi(text);
     }
     static Operation order(const std::string& id) { return {*Scope::make("", "order"), *Key::parse(id)}; }
@@ -158,7 +160,9 @@ TEST_P(OrderCrash, WithKeysEveryOrderIsChargedOnceWhateverDied) {
         completers.back().start();
     }
     Deadline deadline;
-    const auto open = [&] { return database_->value("select count(*) from semel.operation where state in (1, 2)") != "0"; };
+    const auto open = [&] {
+        return database_->value("select count(*) from semel.operation where state in (1, 2)") != "0";
+    };
     while (open())
         if (!deadline.waits("the completers")) break;
     for (Child& completer : completers) EXPECT_TRUE(exited_well(completer.stop()));
@@ -179,8 +183,8 @@ TEST_P(OrderCrash, WithoutKeysNoOrderIsChargedTwiceAndWhatNobodyKnowsWaits) {
         int number = 0;
         for (const Death& death : deaths()) {
             const std::string id = fmt::format("o{}", number++);
-            const bool waits = state(order(id)) == 2 &&
-                               (state(step(id, "charge")) == 2 || state(step(id, "undo charge")) == 2);
+            const bool waits =
+                state(order(id)) == 2 && (state(step(id, "charge")) == 2 || state(step(id, "undo charge")) == 2);
             if (state(order(id)) != 3 && !waits && !(death.point == "claimed" && state(order(id)) == 0)) return false;
         }
         return true;
@@ -218,7 +222,9 @@ TEST_P(OrderCrash, WithoutKeysNoOrderIsChargedTwiceAndWhatNobodyKnowsWaits) {
         }
     }
     completer.start();
-    const auto open = [&] { return database_->value("select count(*) from semel.operation where state in (1, 2)") != "0"; };
+    const auto open = [&] {
+        return database_->value("select count(*) from semel.operation where state in (1, 2)") != "0";
+    };
     while (open())
         if (!deadline.waits("the rest")) break;
     EXPECT_TRUE(exited_well(completer.stop()));

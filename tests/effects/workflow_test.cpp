@@ -84,7 +84,8 @@ protected:
 
 TEST_P(WorkflowTest, RunsItsStepsHandsResultsOnAndReplaysItsEnd) {
     Definition definition{.name = "shop"};
-    definition.steps = {letter("a"), external("b", Provider::stripe(), [&](const Context& context, const Call&) -> Reply {
+    definition.steps = {letter("a"),
+                        external("b", Provider::stripe(), [&](const Context& context, const Call&) -> Reply {
                             EXPECT_EQ(context.input(), "3 apples");
                             return Answered{{200, context.result("a") + " and b", true}, true};
                         })};
@@ -131,8 +132,7 @@ TEST_P(WorkflowTest, AStepThatThrowsIsTriedAgainAndLeavesNothing) {
     database_->run("create table written (step text)");
     int tries = 0;
     Definition definition{.name = "shop"};
-    definition.steps = {{"a",
-                         Local{[&](const Context&, Transaction transaction) {
+    definition.steps = {{"a", Local{[&](const Context&, Transaction transaction) {
                              execute(transaction, "insert into written values ('a')");
                              if (++tries % 4 != 0) throw std::runtime_error("not yet");
                              return std::string("done");
@@ -153,11 +153,12 @@ TEST_P(WorkflowTest, AStepThatThrowsIsTriedAgainAndLeavesNothing) {
 TEST_P(WorkflowTest, AnUnknownStepParksItVisiblyUntilSomebodyResolvesIt) {
     std::atomic<int> calls = 0;
     Definition definition{.name = "shop"};
-    definition.steps = {letter("a"), external("b", Provider::at_most_once("sms"),
-                                              [&](const Context&, const Call&) -> Reply {
-                                                  ++calls;
-                                                  return InDoubt{"no answer in time", std::nullopt};
-                                              }),
+    definition.steps = {letter("a"),
+                        external("b", Provider::at_most_once("sms"),
+                                 [&](const Context&, const Call&) -> Reply {
+                                     ++calls;
+                                     return InDoubt{"no answer in time", std::nullopt};
+                                 }),
                         letter("c")};
     const auto workflow = make(definition);
     const auto parked = as<Parked>(workflow->run(start("k1")));
@@ -187,8 +188,7 @@ TEST_P(WorkflowTest, AnUnknownStepParksItVisiblyUntilSomebodyResolvesIt) {
 TEST_P(WorkflowTest, AChangedDefinitionIsRefusedAndContinuedOnPurpose) {
     std::atomic<bool> fails = true;
     const auto sometimes = [&](const std::string& name) {
-        return Step{name,
-                    Local{[&, name](const Context&, Transaction) {
+        return Step{name, Local{[&, name](const Context&, Transaction) {
                         if (fails) throw std::runtime_error("not yet");
                         trail_ += name + ";";
                         return name;
@@ -211,7 +211,8 @@ TEST_P(WorkflowTest, AChangedDefinitionIsRefusedAndContinuedOnPurpose) {
     renamed.version = 2;
     (void)as<DefinitionChanged>(make(renamed)->run(start("k1")));
     renamed.continues = {{.version = 1, .renamed = {}, .dropped = {}}};
-    EXPECT_NE(as<DefinitionChanged>(make(renamed)->run(start("k1"))).why.find("neither has nor names"), std::string::npos);
+    EXPECT_NE(as<DefinitionChanged>(make(renamed)->run(start("k1"))).why.find("neither has nor names"),
+              std::string::npos);
     EXPECT_EQ(trail_, "a;b;");
 
     // On purpose: `b` is called `bee` now and was done; `n` is new.
@@ -228,8 +229,7 @@ TEST_P(WorkflowTest, StopsBetweenTwoStepsAndIsCarriedOn) {
     std::stop_source stop;
     Definition definition{.name = "shop"};
     definition.steps = {letter("a"),
-                        {"b",
-                         Local{[&](const Context&, Transaction) {
+                        {"b", Local{[&](const Context&, Transaction) {
                              stop.request_stop();
                              return std::string("b");
                          }},
@@ -320,7 +320,8 @@ TEST(WorkflowLostReply, EveryCommitOfAnOrderMayLoseItsReply) {
     nth = -1;
     const auto store = std::move(*postgres::open({.uri = uri}));
     const auto committer = std::move(*Committer::start(*store));
-    OrderParts parts{{folder.path() / "charges", Honours::keys}, {folder.path() / "refunds", Honours::keys}, Honours::keys, 1s};
+    OrderParts parts{
+        {folder.path() / "charges", Honours::keys}, {folder.path() / "refunds", Honours::keys}, Honours::keys, 1s};
     WorkflowOptions options;
     options.lease = 1s;
     options.inbox = [&] { return postgres::open_inbox({.uri = uri}); };
