@@ -10,7 +10,7 @@ packages_of() {
             ;;
         test)
             echo libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev sqlite3 \
-                postgresql-15 postgresql-client-15 pgbouncer nginx-light openssl python3 python3-psycopg \
+                postgresql-15 postgresql-client-15 pgbouncer nginx-light openssl curl python3 python3-psycopg \
                 python3-jsonschema python3-yaml redis-server nats-server rabbitmq-server
             node_packages
             java_packages
@@ -32,7 +32,7 @@ java_packages() {
     if ! { have java && have mvn; }; then echo openjdk-17-jdk-headless maven; fi
 }
 
-node_example=examples/in-your-transaction/node
+node_examples=(examples/in-your-transaction/node examples/ledger-api/typescript)
 
 # setup_for GROUP…: everything those groups need is there when it returns. Takes a few milliseconds if nothing is missing.
 setup_for() {
@@ -42,7 +42,8 @@ setup_for() {
     install_packages $wanted
     for group; do
         if [[ $group == test ]]; then
-            install_node_modules "$node_example"
+            local example
+            for example in "${node_examples[@]}"; do install_node_modules "$example"; done
             fetch_kafka
         fi
     done

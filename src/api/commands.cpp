@@ -15,6 +15,7 @@
 #include "ledger/canonical_json.hpp"
 #include "semel/committer.hpp"
 #include "semel/fingerprint.hpp"
+#include "semel/keys.hpp"
 
 namespace semel::api {
 namespace {
@@ -207,9 +208,8 @@ std::optional<Asked> read_claim(Reading& reading) {
     if (!operation || !fingerprint) return std::nullopt;
     Claim claim{.operation = std::move(*operation), .fingerprint = *fingerprint, .policy = policy};
     claim.correlation = correlation.value_or("");
-    claim.attempt = attempt.value_or(Attempt{});
+    claim.attempt = attempt ? *attempt : mint_attempt();
     check_retention(in, claim, natural);
-    if (!attempt) prepare(claim);
     Asked asked{.command = Claim(claim), .key = claim.operation.key.text()};
     asked.attempt_given = attempt.has_value();
     asked.lease = policy.lease;
