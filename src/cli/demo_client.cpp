@@ -24,7 +24,7 @@ std::vector<verify::Header> own_fields(const verify::Response& response) {
 }  // namespace
 
 Client::Client(std::uint16_t port)
-    : url_(verify::Url::parse(fmt::format("http://127.0.0.1:{}/v1/payments", port)).value()),
+    : url_(http::Url::parse(fmt::format("http://127.0.0.1:{}/v1/payments", port)).value()),
       tls_(verify::Tls::make({}).value()) {}
 
 Result<std::optional<verify::Response>> Client::pay(const PaymentRequest& request,

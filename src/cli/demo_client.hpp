@@ -30,7 +30,7 @@ public:
                                                               std::chrono::milliseconds patience = answer_within) const;
 
 private:
-    verify::Url url_;
+    http::Url url_;
     verify::Tls tls_;
 };
 

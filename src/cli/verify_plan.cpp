@@ -116,7 +116,7 @@ Result<verify::Subject> read_subject(const VerifyOptions& options) {
     if (auto read = read_headers(options, subject); !read) return read.failure();
     if (!options.literal)
         if (auto fits = check_templates(options, subject); !fits) return fits.failure();
-    const auto url = verify::Url::parse(verify::fill_in(subject.url, verify::make_intent(1, subject.key_format)));
+    const auto url = http::Url::parse(verify::fill_in(subject.url, verify::make_intent(1, subject.key_format)));
     if (!url) return url.failure();
     const verify::Request sample{.method = subject.method, .url = *url, .headers = {}, .body = ""};
     if (auto bytes = verify::to_bytes(sample); !bytes) return of_option("--method", bytes.failure());
@@ -162,7 +162,7 @@ Result<std::unique_ptr<verify::Counter>> read_counter(const VerifyOptions& optio
     if (!options.count_url) return std::unique_ptr<verify::Counter>();
     auto pointer = JsonPointer::parse(*options.count_pointer);
     if (!pointer) return of_option("--count-pointer", pointer.failure());
-    const auto url = verify::Url::parse(verify::fill_in(*options.count_url, verify::make_intent(1, KeyFormat::uuid)));
+    const auto url = http::Url::parse(verify::fill_in(*options.count_url, verify::make_intent(1, KeyFormat::uuid)));
     if (!url) return of_option("--count-url", url.failure());
     std::vector<verify::Header> headers;
     if (auto read = read_header_list("--count-header", options.count_headers, headers); !read) return read.failure();

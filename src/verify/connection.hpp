@@ -9,11 +9,12 @@
 #include <string>
 #include <string_view>
 
+#include "http/url.hpp"
 #include "semel/result.hpp"
-#include "verify/url.hpp"
 
 namespace semel::verify {
 
+using http::Url;
 using Deadline = std::chrono::steady_clock::time_point;
 
 /// How much time is left, in whole milliseconds for poll(2): 0 if none is.

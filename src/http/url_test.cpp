@@ -1,11 +1,11 @@
-#include "verify/url.hpp"
+#include "http/url.hpp"
 
 #include <gtest/gtest.h>
 
-namespace semel::verify {
+namespace semel::http {
 namespace {
 
-TEST(VerifyUrl, IsSplit) {
+TEST(HttpUrl, IsSplit) {
     struct Row {
         std::string_view text, host, port, authority, target;
         bool tls;
@@ -28,7 +28,7 @@ TEST(VerifyUrl, IsSplit) {
     }
 }
 
-TEST(VerifyUrl, IsRefusedWithWhatWouldBeRight) {
+TEST(HttpUrl, IsRefusedWithWhatWouldBeRight) {
     for (const std::string_view text :
          {"", "127.0.0.1:8080", "ftp://h/", "http://", "http:///a", "http://h:99999/", "http://h:0/", "http://h/#top",
           "http://h/a b", "http://h/%zz", "http://h\r\nX: y/", "http://[::1", "http://u@h/"}) {
@@ -39,11 +39,11 @@ TEST(VerifyUrl, IsRefusedWithWhatWouldBeRight) {
     }
 }
 
-TEST(VerifyUrl, WithAPasswordIsNeverQuoted) {
+TEST(HttpUrl, WithAPasswordIsNeverQuoted) {
     const auto url = Url::parse("http://user:hunter2@h/");
     ASSERT_FALSE(url);
     EXPECT_EQ(url.failure().message.find("hunter2"), std::string::npos) << url.failure().message;
 }
 
 }  // namespace
-}  // namespace semel::verify
+}  // namespace semel::http

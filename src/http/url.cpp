@@ -1,4 +1,4 @@
-#include "verify/url.hpp"
+#include "http/url.hpp"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include "http/fields.hpp"
 #include "http/target.hpp"
 
-namespace semel::verify {
+namespace semel::http {
 
 Result<Url> Url::parse(std::string_view text) {
     const auto refuse = [&](std::string_view why) {
@@ -15,17 +15,15 @@ Result<Url> Url::parse(std::string_view text) {
                                                   may_hold_password ? "\"…@…\"" : in_quotes(text), why)};
     };
     Url url;
-    url.tls = http::name_starts_with(text, "https://");
-    if (!url.tls && !http::name_starts_with(text, "http://"))
-        return refuse("it begins with neither http:// nor https://");
+    url.tls = name_starts_with(text, "https://");
+    if (!url.tls && !name_starts_with(text, "http://")) return refuse("it begins with neither http:// nor https://");
     const std::size_t host_end = text.find_first_of("/?", std::string_view("https://").size());
     if (text.substr(0, host_end).find('@') != std::string_view::npos)
         return refuse("a user name has no place in it: give -H 'Authorization: …'");
-    http::Target target;
-    if (const auto fault = http::read_target(text, http::Method::post, target); fault != http::Fault::none)
-        return refuse(http::message(fault));
+    Target target;
+    if (const auto fault = read_target(text, Method::post, target); fault != Fault::none) return refuse(message(fault));
     url.authority = target.authority;
-    url.target = http::origin_form(target);
+    url.target = origin_form(target);
     // read_target has checked its form: name, address or [address], each with or without :port.
     const std::size_t colon = url.authority.rfind(':');
     const bool has_port = colon != std::string::npos && !url.authority.ends_with(']');
@@ -38,4 +36,4 @@ Result<Url> Url::parse(std::string_view text) {
     return url;
 }
 
-}  // namespace semel::verify
+}  // namespace semel::http

@@ -7,7 +7,7 @@
 
 #include "semel/result.hpp"
 
-namespace semel::verify {
+namespace semel::http {
 
 struct Url {
     bool tls = false;
@@ -23,4 +23,4 @@ struct Url {
     [[nodiscard]] std::string text() const { return (tls ? "https://" : "http://") + authority + target; }
 };
 
-}  // namespace semel::verify
+}  // namespace semel::http
