@@ -19,7 +19,8 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "gateway"))
 
 # pylint: disable=wrong-import-position,unused-import  # the gateway's tests have all that is not about gateways
-from support import PATIENCE, PROGRAMS, ROOT, Answer, Gate, GatewayTest, Process, Upstream, call, environment, wait_until
+from support import (PATIENCE, PROGRAMS, ROOT, Answer, Gate, GatewayTest, Process, Upstream, call, environment,
+                     make_certificate, wait_until)
 
 BROKERS = ("kafka", "rabbitmq", "nats", "redis")
 STORES = ("sqlite", "postgres")
