@@ -50,6 +50,7 @@ void add_commands(CLI::App& root, Action& chosen) {
     add_migrate(root, chosen);
     add_key(root, chosen);
     add_fingerprint(root, chosen);
+    add_call(root, chosen);
     add_verify(root, chosen);
     add_completion(root, chosen);
     add_man(root, chosen);

@@ -54,6 +54,7 @@ void add_key(CLI::App& root, Action& chosen);
 void add_fingerprint(CLI::App& root, Action& chosen);
 void add_gateway(CLI::App& root, Action& chosen);
 void add_relay(CLI::App& root, Action& chosen);
+void add_call(CLI::App& root, Action& chosen);
 void add_verify(CLI::App& root, Action& chosen);
 void add_demo(CLI::App& root, Action& chosen);
 void add_completion(CLI::App& root, Action& chosen);
