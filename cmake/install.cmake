@@ -6,10 +6,10 @@ install(TARGETS semel_bin RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS semel EXPORT SemelTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY include/semel DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp")
 install(EXPORT SemelTargets NAMESPACE Semel:: DESTINATION ${SEMEL_PACKAGE_DIR})
-# A file of its own for each broker: whoever does not ask for one need not have its client library.
-foreach(broker kafka rabbitmq nats redis)
-  install(TARGETS semel-${broker} EXPORT Semel-${broker} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-  install(EXPORT Semel-${broker} NAMESPACE Semel:: DESTINATION ${SEMEL_PACKAGE_DIR})
+# A file of its own for each broker, and for the client: whoever does not ask for one need not have the library it stands on.
+foreach(component kafka rabbitmq nats redis client)
+  install(TARGETS semel-${component} EXPORT Semel-${component} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(EXPORT Semel-${component} NAMESPACE Semel:: DESTINATION ${SEMEL_PACKAGE_DIR})
 endforeach()
 
 configure_package_config_file(cmake/SemelConfig.cmake.in SemelConfig.cmake
@@ -29,6 +29,9 @@ foreach(broker_and_client kafka=rdkafka rabbitmq=librabbitmq nats=libnats redis=
   configure_file(cmake/semel-broker.pc.in semel-${SEMEL_BROKER}.pc @ONLY)
   install(FILES ${CMAKE_CURRENT_BINARY_DIR}/semel-${SEMEL_BROKER}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endforeach()
+
+configure_file(cmake/semel-client.pc.in semel-client.pc @ONLY)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/semel-client.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
 # Below packaging/, as far as they exist: man pages and shell completion.
 file(GLOB semel_man_pages CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/packaging/man/*.1)
