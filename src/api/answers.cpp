@@ -139,10 +139,11 @@ Said said(const Answer& answer, const Asked& asked, Duration lease) {
                                   {.detail = "a key is for one request; mint another for another"});
               },
               [&](const Unknown& a) {
-                  return conflict(Problem::outcome_unknown, "unknown", asked,
-                                  {.detail = "its holder vanished, and its policy does not let it be repeated: find out, "
-                                             "then resolve it"},
-                                  member_of("since", to_text(a.since)));
+                  return conflict(
+                      Problem::outcome_unknown, "unknown", asked,
+                      {.detail = "its holder vanished, and its policy does not let it be repeated: find out, "
+                                 "then resolve it"},
+                      member_of("since", to_text(a.since)));
               },
               [&](const Expired&) {
                   return conflict(Problem::key_expired, "expired", asked,

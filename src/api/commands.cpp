@@ -44,8 +44,8 @@ std::optional<std::array<unsigned char, 16>> sixteen_bytes(std::string_view hex)
 std::optional<Attempt> read_attempt(JsonFields& in) {
     auto text = in.text("attempt", attempt_right);
     if (!text) return std::nullopt;
-    const bool uuid = text->size() == 36 && (*text)[8] == '-' && (*text)[13] == '-' && (*text)[18] == '-' &&
-                      (*text)[23] == '-';
+    const bool uuid =
+        text->size() == 36 && (*text)[8] == '-' && (*text)[13] == '-' && (*text)[18] == '-' && (*text)[23] == '-';
     if (uuid) std::erase(*text, '-');
     if (const auto bytes = sixteen_bytes(*text); bytes && *bytes != Attempt{}.bytes) return Attempt{*bytes};
     in.refuse("attempt", fmt::format("write {}", attempt_right));
@@ -116,7 +116,8 @@ std::optional<Operation> read_operation(Reading& reading) {
     auto key = in.text("key", "which one it is");
     const auto generation = in.whole("generation", 0, generation_max).value_or(0);
     Findings own;
-    auto made = operation_of(reading.caller, std::move(scope), static_cast<std::uint32_t>(generation), std::move(key), own);
+    auto made =
+        operation_of(reading.caller, std::move(scope), static_cast<std::uint32_t>(generation), std::move(key), own);
     for (const std::string& problem : own.take()) {
         const auto colon = problem.find(": ");
         in.refuse(problem.substr(0, colon), problem.substr(colon + 2));
@@ -131,8 +132,9 @@ std::optional<Fingerprint> read_fingerprint(Reading& reading) {
     const auto request = in.any("request");
     const auto text = in.text("fingerprint", "32 hex digits");
     if (in.has("request") == in.has("fingerprint")) {
-        in.refuse("request", "write what is asked for, as any JSON value; or its fingerprint, 32 hex digits; not both: "
-                             "another request under the same key is told by it");
+        in.refuse("request",
+                  "write what is asked for, as any JSON value; or its fingerprint, 32 hex digits; not both: "
+                  "another request under the same key is told by it");
         return std::nullopt;
     }
     if (request) {
@@ -177,9 +179,10 @@ void check_retention(JsonFields& in, Claim& claim, bool natural) {
     if (!claim.policy.retention.identity) return;
     claim.key_time = claim.operation.key.time();
     if (claim.key_time || natural) return;
-    in.refuse("policy.retention",
-              "a key that is forgotten could run again on a late retry: use a UUIDv7 as key, which tells its own age; or "
-              "write natural: true if a constraint of your own outlives the ledger; or leave it permanent");
+    in.refuse(
+        "policy.retention",
+        "a key that is forgotten could run again on a late retry: use a UUIDv7 as key, which tells its own age; or "
+        "write natural: true if a constraint of your own outlives the ledger; or leave it permanent");
 }
 
 std::optional<Asked> read_claim(Reading& reading) {
@@ -385,7 +388,8 @@ private:
             auto asked = command(each, fmt::format("{}[{}]", place, at++));
             if (!asked) continue;
             if (!ids.insert(id_of(asked->command)).second)
-                findings.add(place, "two of its commands are about the same operation; put them into groups of their own");
+                findings.add(place,
+                             "two of its commands are about the same operation; put them into groups of their own");
             commands.push_back(std::move(*asked));
         }
         return commands;

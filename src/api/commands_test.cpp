@@ -66,7 +66,8 @@ TEST(Commands, ARequestCountsByWhatItSaysNotByItsSpelling) {
 }
 
 TEST(Commands, ARequestCountsTheSameInABatch) {
-    auto batch = read_batch(R"({"groups":[[{"command":"claim","scope":"s","key":"k","request":{"b":1,"a":2}}]]})", acme);
+    auto batch =
+        read_batch(R"({"groups":[[{"command":"claim","scope":"s","key":"k","request":{"b":1,"a":2}}]]})", acme);
     const Groups& groups = std::get<Groups>(batch);
     EXPECT_EQ(std::get<Claim>(groups[0][0].command).fingerprint,
               claim(R"({"scope":"s","key":"k","request":{"a":2,"b":1}})").fingerprint);
@@ -78,18 +79,23 @@ TEST(Commands, TheTenantIsTheCallersWhateverTheBodySays) {
         return id_of(read("claim", R"({"scope":"acme/charges","key":"k","request":1})", caller).command);
     };
     EXPECT_NE(id(acme), id(other));
-    EXPECT_EQ(why("claim", R"({"scope":"s","tenant":"other","key":"k","request":1})"), R"(no such name here: "tenant")");
-    EXPECT_EQ(why("settle", R"({"id":"00","scope":"s","key":"k","token":"1","attempt":"00112233445566778899aabbccddeeff",
-        "outcome":{"status":1}})"), R"(no such name here: "id")");
+    EXPECT_EQ(why("claim", R"({"scope":"s","tenant":"other","key":"k","request":1})"),
+              R"(no such name here: "tenant")");
+    EXPECT_EQ(
+        why("settle", R"({"id":"00","scope":"s","key":"k","token":"1","attempt":"00112233445566778899aabbccddeeff",
+        "outcome":{"status":1}})"),
+        R"(no such name here: "id")");
 }
 
 TEST(Commands, AHolderIsATokenAndAnAttempt) {
-    const auto body = fmt::format(R"({{"scope":"s","key":"k","token":"18446744073709551615","attempt":"{}"}})", attempt);
+    const auto body =
+        fmt::format(R"({{"scope":"s","key":"k","token":"18446744073709551615","attempt":"{}"}})", attempt);
     for (const std::string_view name : {"renew", "release", "abandon"}) {
         const Command command = read(name, body).command;
-        const Holder holder = std::visit(match{[](const Renew& c) { return c.holder; }, [](const Release& c) { return c.holder; },
-                                               [](const Abandon& c) { return c.holder; }, [](const auto&) { return Holder{}; }},
-                                         command);
+        const Holder holder =
+            std::visit(match{[](const Renew& c) { return c.holder; }, [](const Release& c) { return c.holder; },
+                             [](const Abandon& c) { return c.holder; }, [](const auto&) { return Holder{}; }},
+                       command);
         EXPECT_EQ(holder.token.value, 18446744073709551615U) << name;
         EXPECT_EQ(to_hex(holder.attempt.bytes), attempt) << name;
         EXPECT_EQ(holder.id, (Operation{*Scope::make("acme", "s"), *Key::parse("k")}.id())) << name;
@@ -98,12 +104,14 @@ TEST(Commands, AHolderIsATokenAndAnAttempt) {
 
 TEST(Commands, AnOutcomeIsTextOrBytesOrATombstone) {
     const auto outcome = [](std::string_view text) {
-        return std::get<Settle>(read("settle", fmt::format(R"({{"scope":"s","key":"k","token":"1","attempt":"{}","outcome":{}}})",
-                                                           attempt, text))
-                                    .command)
+        return std::get<Settle>(
+                   read("settle", fmt::format(R"({{"scope":"s","key":"k","token":"1","attempt":"{}","outcome":{}}})",
+                                              attempt, text))
+                       .command)
             .outcome;
     };
-    EXPECT_EQ(outcome(R"({"status":201,"body":"{\"id\":1}\u0000"})"), (Outcome{201, std::string("{\"id\":1}\0", 9), true}));
+    EXPECT_EQ(outcome(R"({"status":201,"body":"{\"id\":1}\u0000"})"),
+              (Outcome{201, std::string("{\"id\":1}\0", 9), true}));
     EXPECT_EQ(outcome(R"({"status":201,"body_base64":"/wA="})"), (Outcome{201, std::string("\xff\0", 2), true}));
     EXPECT_EQ(outcome(R"({"status":204})"), (Outcome{204, "", true}));
     EXPECT_EQ(outcome(R"({"status":200,"kept":false})"), Outcome::tombstone(200));
@@ -112,7 +120,8 @@ TEST(Commands, AnOutcomeIsTextOrBytesOrATombstone) {
 TEST(Commands, APersonsDecisionNamesItsToken) {
     const auto resolve = [](std::string_view rest) {
         return std::get<Resolve>(
-            read("resolve", fmt::format(R"({{"scope":"s","key":"k","token":"3","why":"asked them",{}}})", rest)).command);
+            read("resolve", fmt::format(R"({{"scope":"s","key":"k","token":"3","why":"asked them",{}}})", rest))
+                .command);
     };
     const Resolve happened = resolve(R"("verdict":"happened","outcome":{"status":200,"body":"x"})");
     EXPECT_EQ(happened.who, "orders");
@@ -123,16 +132,17 @@ TEST(Commands, APersonsDecisionNamesItsToken) {
 }
 
 TEST(Commands, WhatIsWrongIsToldAllAtOnce) {
-    EXPECT_EQ(why("claim", R"({"key":7,"lease":"5s","generation":-1,"policy":{"lease":"5 s","retry":true}})"),
-              "scope: missing; write what kind of work it is, as in charges; "
-              "key: write which one it is, as a string; "
-              "generation: write a whole number from 0 to 4294967295; "
-              "request: write what is asked for, as any JSON value; or its fingerprint, 32 hex digits; not both: another "
-              "request under the same key is told by it; "
-              "policy.lease: duration \"5 s\": unknown unit \" s\"; write a whole number and a unit (us, ms, s, m, h, d), as "
-              "in 250ms, 30s or 24h; "
-              "policy: no such name here: \"retry\"; "
-              "no such name here: \"lease\"");
+    EXPECT_EQ(
+        why("claim", R"({"key":7,"lease":"5s","generation":-1,"policy":{"lease":"5 s","retry":true}})"),
+        "scope: missing; write what kind of work it is, as in charges; "
+        "key: write which one it is, as a string; "
+        "generation: write a whole number from 0 to 4294967295; "
+        "request: write what is asked for, as any JSON value; or its fingerprint, 32 hex digits; not both: another "
+        "request under the same key is told by it; "
+        "policy.lease: duration \"5 s\": unknown unit \" s\"; write a whole number and a unit (us, ms, s, m, h, d), as "
+        "in 250ms, 30s or 24h; "
+        "policy: no such name here: \"retry\"; "
+        "no such name here: \"lease\"");
 }
 
 TEST(Commands, HostileBodiesAreRefused) {
@@ -175,7 +185,8 @@ TEST(Commands, HostileBodiesAreRefused) {
         {"claim", R"({"scope":"s","key":"k","request":1,"policy":{"retention":"7d"}})", "use a UUIDv7 as key"},
         {"renew", R"({"scope":"s","key":"k","token":7,"attempt":"00112233445566778899aabbccddeeff"})", "token: "},
         {"renew", R"({"scope":"s","key":"k","token":"0","attempt":"00112233445566778899aabbccddeeff"})", "token: "},
-        {"renew", R"({"scope":"s","key":"k","token":"18446744073709551616","attempt":"00112233445566778899aabbccddeeff"})",
+        {"renew",
+         R"({"scope":"s","key":"k","token":"18446744073709551616","attempt":"00112233445566778899aabbccddeeff"})",
          "token: "},
         {"renew", R"({"scope":"s","key":"k","token":"-1","attempt":"00112233445566778899aabbccddeeff"})", "token: "},
         {"renew", R"({"scope":"s","key":"k","token":"1"})", "attempt: missing"},
@@ -192,7 +203,8 @@ TEST(Commands, HostileBodiesAreRefused) {
         {"resolve", R"({"scope":"s","key":"k","token":"1","why":"x","verdict":"maybe"})", "verdict: "},
         {"resolve", R"({"scope":"s","key":"k","token":"1","why":"x","verdict":"happened"})", "outcome: missing"},
         {"resolve", R"({"scope":"s","key":"k","token":"1","why":"","verdict":"did_not_happen"})", "say why"},
-        {"resolve", R"({"scope":"s","key":"k","token":"1","why":"x","verdict":"did_not_happen","outcome":{"status":1}})",
+        {"resolve",
+         R"({"scope":"s","key":"k","token":"1","why":"x","verdict":"did_not_happen","outcome":{"status":1}})",
          "outcome: "},
         {"resolve", R"({"scope":"s","key":"k","token":"1","why":"x","verdict":"did_not_happen","who":"me"})",
          "no such name here: \"who\""},
@@ -228,7 +240,8 @@ TEST(Commands, RolesDecideWhatMayBeAsked) {
     EXPECT_TRUE(by_role("resolve", reader));
     EXPECT_FALSE(by_role("resolve", person));
     const auto in_batch = read_batch(
-        R"({"groups":[[{"command":"resolve","scope":"s","key":"k","token":"1","why":"x","verdict":"did_not_happen"}]]})", holder);
+        R"({"groups":[[{"command":"resolve","scope":"s","key":"k","token":"1","why":"x","verdict":"did_not_happen"}]]})",
+        holder);
     EXPECT_TRUE(std::get<Refused>(in_batch).role);
     EXPECT_TRUE(std::holds_alternative<Operation>(read_find("scope=s&key=k", reader)));
     EXPECT_TRUE(std::get<Refused>(read_find("scope=s&key=k", Caller{"n", "acme", {}})).role);

@@ -46,8 +46,9 @@ Reply reply_of(Said answer) {
 }
 
 Reply unauthenticated() {
-    Reply reply = reply_of(said(Problem::tenant_missing, {.detail = "Authorization: Bearer with a token of `api.tokens` "
-                                                                    "is needed"}));
+    Reply reply =
+        reply_of(said(Problem::tenant_missing, {.detail = "Authorization: Bearer with a token of `api.tokens` "
+                                                          "is needed"}));
     reply.fields.emplace_back("WWW-Authenticate", "Bearer");
     return reply;
 }
@@ -74,8 +75,8 @@ public:
             "# HELP semel_api_answers_total What the Ledger API answered\n# TYPE semel_api_answers_total counter\n";
         const std::lock_guard lock(mutex_);
         for (const auto& [names, count] : counts_)
-            out += fmt::format("semel_api_answers_total{{command=\"{}\",answer=\"{}\"}} {}\n", names.first, names.second,
-                               count);
+            out += fmt::format("semel_api_answers_total{{command=\"{}\",answer=\"{}\"}} {}\n", names.first,
+                               names.second, count);
         return out;
     }
 
@@ -298,8 +299,8 @@ public:
             const std::lock_guard lock(lookup->mutex);
             if (!lookup->done) return;
             counts.add("find", answer.word);
-            std::exchange(lookup->done, nullptr)(
-                [answer = std::move(answer)]() mutable { return reply_of(std::move(answer)); });
+            std::exchange(lookup->done,
+                          nullptr)([answer = std::move(answer)]() mutable { return reply_of(std::move(answer)); });
         });
         return std::make_unique<PendingLookup>(std::move(lookup));
     }
@@ -389,8 +390,9 @@ std::variant<std::size_t, Reply> LedgerApi::admit(const http::RequestHead& head)
     const bool reads = head.method == http::Method::get || head.method == http::Method::head;
     switch (page) {
         case Page::none:
-            return reply_of(said(Problem::no_route, {.detail = "here are claim, renew, checkpoint, settle, release, "
-                                                               "abandon, resolve, batch, operations and openapi.yaml"}));
+            return reply_of(
+                said(Problem::no_route, {.detail = "here are claim, renew, checkpoint, settle, release, "
+                                                   "abandon, resolve, batch, operations and openapi.yaml"}));
         case Page::openapi:
         case Page::operations:
             if (!reads) return not_allowed("GET");
@@ -417,12 +419,14 @@ std::unique_ptr<http::Pending> LedgerApi::answer(const http::RequestHead& head, 
     }
     if (page == Page::operations) {
         auto asked = read_find(head.target.query, *caller);
-        if (auto* refused = std::get_if<Refused>(&asked)) return parts_->at_once(std::move(done), "find", said(*refused));
+        if (auto* refused = std::get_if<Refused>(&asked))
+            return parts_->at_once(std::move(done), "find", said(*refused));
         return parts_->find(std::get<Operation>(std::move(asked)), std::move(done));
     }
     if (page == Page::batch) {
         auto asked = read_batch(body, *caller);
-        if (auto* refused = std::get_if<Refused>(&asked)) return parts_->at_once(std::move(done), "batch", said(*refused));
+        if (auto* refused = std::get_if<Refused>(&asked))
+            return parts_->at_once(std::move(done), "batch", said(*refused));
         return parts_->submit(std::get<Groups>(std::move(asked)), false, std::move(done));
     }
     const std::string_view name = path.substr(prefix.size());

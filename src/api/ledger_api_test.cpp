@@ -104,7 +104,8 @@ protected:
     std::unique_ptr<http::Pending> ask(std::string_view path, std::string body) {
         const http::RequestReader reader = read("POST", path, fmt::format("Bearer {}", token));
         heard_ = std::promise<http::MakeReply>();
-        return api_->answer(reader.head(), std::move(body), [this](http::MakeReply make) { heard_.set_value(std::move(make)); });
+        return api_->answer(reader.head(), std::move(body),
+                            [this](http::MakeReply make) { heard_.set_value(std::move(make)); });
     }
     http::Reply hear() { return heard_.get_future().get()(); }
 
@@ -126,7 +127,8 @@ protected:
 };
 
 constexpr std::string_view plain = R"({"scope":"s","key":"k","request":1})";
-constexpr std::string_view named = R"({"scope":"s","key":"k","request":1,"attempt":"00112233445566778899aabbccddeeff"})";
+constexpr std::string_view named =
+    R"({"scope":"s","key":"k","request":1,"attempt":"00112233445566778899aabbccddeeff"})";
 
 TEST_F(LedgerApiTest, AHeadIsJudgedBeforeItsBodyIsRead) {
     const std::string good = fmt::format("Bearer {}", token);
@@ -207,8 +209,9 @@ TEST_F(LedgerApiTest, ASettleThatNobodyWaitsForIsDone) {
     const auto at = claimed.find("\"token\":\"") + 9;
     const std::string number = claimed.substr(at, claimed.find('"', at) - at);
     store_.shut();
-    pending = ask("/v1/settle", fmt::format(R"({{"scope":"s","key":"k","token":"{}","attempt":"{}","outcome":{{"status":1}}}})",
-                                            number, "00112233445566778899aabbccddeeff"));
+    pending = ask("/v1/settle",
+                  fmt::format(R"({{"scope":"s","key":"k","token":"{}","attempt":"{}","outcome":{{"status":1}}}})",
+                              number, "00112233445566778899aabbccddeeff"));
     store_.wait_for_one();
     EXPECT_EQ(pending->give_up()->status, 503);
     finish();
@@ -231,7 +234,8 @@ TEST_F(LedgerApiTest, ABatchGivesUpItsGrantsAndTellsWhatIsKnown) {
 TEST_F(LedgerApiTest, WhatIsAnsweredIsCounted) {
     const auto pending = ask("/v1/claim", std::string(plain));
     static_cast<void>(hear());
-    EXPECT_NE(api_->metrics().find("semel_api_answers_total{command=\"claim\",answer=\"claimed\"} 1\n"), std::string::npos);
+    EXPECT_NE(api_->metrics().find("semel_api_answers_total{command=\"claim\",answer=\"claimed\"} 1\n"),
+              std::string::npos);
 }
 
 }  // namespace

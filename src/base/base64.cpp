@@ -51,7 +51,8 @@ std::string to_base64(std::string_view bytes) {
         unsigned held = 0;
         for (std::size_t i = 0; i < 3; ++i)
             held = held << 8 | (i < piece.size() ? static_cast<unsigned char>(piece[i]) : 0U);
-        for (std::size_t i = 0; i < 4; ++i) out.push_back(i <= piece.size() ? alphabet[held >> (18 - 6 * i) & 63] : '=');
+        for (std::size_t i = 0; i < 4; ++i)
+            out.push_back(i <= piece.size() ? alphabet[held >> (18 - 6 * i) & 63] : '=');
     }
     return out;
 }

@@ -277,7 +277,8 @@ void check_listeners(const Mapping& in, const Config& config) {
     if (config.api && config.admin && !config.admin->token.empty())
         for (const ApiToken& each : config.api->tokens)
             if (each.token == config.admin->token)
-                in.refuse("api", "one of its tokens is admin.token; write another, so that each gives its own rights only");
+                in.refuse("api",
+                          "one of its tokens is admin.token; write another, so that each gives its own rights only");
     const auto is_own = [&](const UpstreamServer& server) {
         const std::string host = server.host == "localhost" ? "127.0.0.1" : server.host;
         return !listen.host.empty() && host == listen.host && server.port == listen.port;
@@ -339,10 +340,10 @@ ReadConfig read_config(const std::string& path) {
 }
 
 std::vector<Shape> config_shapes() {
-    return {config_shape,     listen_shape,  admin_shape,     api_shape, api_token_shape,     server_tls_shape,  upstream_shape,
-            client_tls_shape, tenant_shape,  jwt_shape,       correlation_shape, seal_shape,
-            limits_shape,     log_shape,     route_shape,     key_source_shape,  fingerprint_shape,
-            on_busy_shape,    webhook_shape, signature_shape, quota_shape};
+    return {config_shape,   listen_shape,     admin_shape,  api_shape,        api_token_shape,   server_tls_shape,
+            upstream_shape, client_tls_shape, tenant_shape, jwt_shape,        correlation_shape, seal_shape,
+            limits_shape,   log_shape,        route_shape,  key_source_shape, fingerprint_shape, on_busy_shape,
+            webhook_shape,  signature_shape,  quota_shape};
 }
 
 }  // namespace semel::gateway

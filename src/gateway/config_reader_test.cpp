@@ -180,6 +180,30 @@ TEST(ConfigReader, ReadsEveryLimit) {
     EXPECT_EQ(read_limits, limits);
 }
 
+TEST(ConfigReader, ReadsTheLedgerApi) {
+    EXPECT_FALSE(config_of("threads: 1").api);
+    const Config config = config_of(
+        "admin: 127.0.0.1:1\napi:\n  listen: 127.0.0.1:2\n  body_bytes_max: 1MiB\n  timeout: 1s\n  tokens:\n"
+        "    - {token: 0123456789abcdef-a, tenant: acme}\n"
+        "    - {name: support, token: \"${SECRET}\", tenant: acme, roles: [read, resolve]}");
+    ASSERT_TRUE(config.api);
+    EXPECT_EQ(config.api->tokens[0], (ApiToken{"acme", "0123456789abcdef-a", "acme", true, false, false}));
+    EXPECT_EQ(config.api->tokens[1], (ApiToken{"support", "environment-secret", "acme", false, true, true}));
+    EXPECT_EQ(config.api->listen->address.port, 2);
+    EXPECT_EQ(config.api->body_bytes_max, 1U << 20);
+    EXPECT_EQ(config.api->timeout, seconds{1});
+    const auto wrong = [](const std::string& text) { return all(read(with_needed(text).text).problems); };
+    const std::string one = "{token: 0123456789abcdef-a, tenant: acme}";
+    EXPECT_THAT(wrong("api: {tokens: [" + one + "]}"),
+                HasSubstr("it is served on the admin listener, and there is none"));
+    EXPECT_THAT(wrong("api: {listen: '127.0.0.1:8080', tokens: [" + one + "]}"), HasSubstr("another listener"));
+    EXPECT_THAT(wrong("api: {listen: '127.0.0.1:2', tokens: [" + one + ", " + one + "]}"),
+                HasSubstr("api.tokens[1].token: two tokens are the same"));
+    EXPECT_THAT(
+        wrong("api: {listen: '127.0.0.1:2', tokens: [{token: 0123456789abcdef-a, tenant: a, roles: [hold, hold]}]}"),
+        HasSubstr("it is in the list twice"));
+}
+
 TEST(ConfigReader, ReadsEveryWayToTellTenants) {
     const Tenant jwt = config_of(R"(tenant:
   jwt: {header: X-Token, claim: org, algorithms: [RS256, ES256], key: issuer.pem, issuer: me, audience: you, leeway: 0s}

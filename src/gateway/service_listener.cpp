@@ -38,7 +38,8 @@ Reply problem(Problem what, std::string_view detail, std::optional<int> status =
 
 Reply refused(http::Fault fault) {
     const int status = http::status(fault);
-    return problem(status == 413 ? Problem::request_too_large : Problem::request_malformed, http::message(fault), status);
+    return problem(status == 413 ? Problem::request_too_large : Problem::request_malformed, http::message(fault),
+                   status);
 }
 
 /// Where answers from other threads go, until the listener has ended.
@@ -151,8 +152,8 @@ private:
             if (visits_.size() >= connections_max) continue;
             socket.set_option(tcp::no_delay(true), error);
             Socket moved(std::move(socket));
-            auto visit = std::make_shared<Visit>(tls_ ? Stream(std::move(moved), *tls_) : Stream(std::move(moved)),
-                                                 deadlines_);
+            auto visit =
+                std::make_shared<Visit>(tls_ ? Stream(std::move(moved), *tls_) : Stream(std::move(moved)), deadlines_);
             visits_.insert(visit.get());
             asio::co_spawn(context_.get_executor(), serve(std::move(visit)), asio::detached);
         }
@@ -177,7 +178,8 @@ private:
         if (visit->stream.tls() != nullptr) {
             visit->idle = false;
             visit->deadline.arm(request_timeout);
-            const auto [error] = co_await visit->stream.tls()->async_handshake(asio::ssl::stream_base::server, as_tuple);
+            const auto [error] =
+                co_await visit->stream.tls()->async_handshake(asio::ssl::stream_base::server, as_tuple);
             goes_on = !error;
         }
         while (goes_on && !stopping_) goes_on = co_await one_request(*visit);
@@ -188,7 +190,8 @@ private:
     // ---- reading ---------------------------------------------------------------------------------------------------
 
     static Task<bool> fill(Visit& visit) {
-        const auto [error, got] = co_await visit.stream.read_some(asio::buffer(visit.buffer.data(), visit.buffer.size()));
+        const auto [error, got] =
+            co_await visit.stream.read_some(asio::buffer(visit.buffer.data(), visit.buffer.size()));
         if (error) co_return false;
         visit.left = std::string_view(visit.buffer.data(), got);
         co_return true;
@@ -251,7 +254,8 @@ private:
             co_return co_await without_body(visit, std::move(reply));
         }
         auto admitted = service->admit(head);
-        if (auto* const reply = std::get_if<Reply>(&admitted)) co_return co_await without_body(visit, std::move(*reply));
+        if (auto* const reply = std::get_if<Reply>(&admitted))
+            co_return co_await without_body(visit, std::move(*reply));
         const bool arrived = co_await read_body(visit, std::get<std::size_t>(admitted));
         if (!arrived) co_return false;
         visit.deadline.disarm();
@@ -328,8 +332,8 @@ private:
         visit.stream.socket().shutdown(asio::socket_base::shutdown_send, ignored);
         visit.deadline.arm(linger_for);
         for (std::size_t dropped = 0; dropped < linger_bytes_max && !visit.deadline.expired();) {
-            const auto [error, got] =
-                co_await visit.stream.socket().async_read_some(asio::buffer(visit.buffer.data(), visit.buffer.size()), as_tuple);
+            const auto [error, got] = co_await visit.stream.socket().async_read_some(
+                asio::buffer(visit.buffer.data(), visit.buffer.size()), as_tuple);
             if (error) break;
             dropped += got;
         }
@@ -341,7 +345,9 @@ private:
         const bool old = known && visit.reader.head().version == http::Version::http_1_0;
         const bool head_only = known && visit.reader.head().method == http::Method::head;
         using Persistence = http::HeadWriter::Persistence;
-        const Persistence persistence = !goes_on ? Persistence::close : old ? Persistence::keep_alive : Persistence::unsaid;
+        const Persistence persistence = !goes_on ? Persistence::close
+                                        : old    ? Persistence::keep_alive
+                                                 : Persistence::unsaid;
         std::string out;
         http::HeadWriter head(out);
         head.status_line(reply.status).field("Content-Type", reply.type).field("Cache-Control", "no-store");
@@ -355,7 +361,7 @@ private:
             written = !error;
         }
         if (!written && reply.undelivered) reply.undelivered();
-        co_return written && goes_on;
+        co_return written&& goes_on;
     }
 
     ServiceListenerOptions options_;

@@ -11,8 +11,8 @@
 namespace semel::gateway {
 
 inline constexpr auto config_names =
-    std::to_array<std::string_view>({"store", "listen", "admin", "api", "upstream", "tenant", "mode", "correlation", "seal",
-                                     "drain", "threads", "limits", "log", "routes"});
+    std::to_array<std::string_view>({"store", "listen", "admin", "api", "upstream", "tenant", "mode", "correlation",
+                                     "seal", "drain", "threads", "limits", "log", "routes"});
 inline constexpr Shape config_shape{"config", config_names};
 
 inline constexpr auto listen_names = std::to_array<std::string_view>({"address", "tls"});

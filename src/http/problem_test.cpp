@@ -34,9 +34,10 @@ TEST(Problem, IsADocumentWithAStableType) {
 }
 
 TEST(Problem, MayHaveMembersOfItsOwn) {
-    EXPECT_EQ(answer(Problem::fenced, {.more = "\"answer\":\"fenced\""}).body,
-              "{\"type\":\"urn:semel:problem:fenced\",\"title\":\"Somebody else holds the operation by now; nothing was "
-              "changed\",\"status\":409,\"retryable\":false,\"answer\":\"fenced\"}\n");
+    EXPECT_EQ(
+        answer(Problem::fenced, {.more = "\"answer\":\"fenced\""}).body,
+        "{\"type\":\"urn:semel:problem:fenced\",\"title\":\"Somebody else holds the operation by now; nothing was "
+        "changed\",\"status\":409,\"retryable\":false,\"answer\":\"fenced\"}\n");
 }
 
 TEST(Problem, HasTheStatusAndTheRetryableThatClientsBuildOn) {

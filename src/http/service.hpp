@@ -26,7 +26,8 @@ struct Reply {
     std::move_only_function<void()> undelivered{};
 
     static Reply of(ProblemAnswer problem) {
-        Reply reply{.status = problem.status, .type = std::string(problem_content_type), .body = std::move(problem.body)};
+        Reply reply{
+            .status = problem.status, .type = std::string(problem_content_type), .body = std::move(problem.body)};
         if (!problem.retry_after.empty()) reply.fields.emplace_back("Retry-After", std::move(problem.retry_after));
         return reply;
     }

@@ -29,7 +29,8 @@ void check(const Asked& asked) {
     SEMEL_ASSERT(!asked.key.empty() && asked.key.size() <= Key::bytes_max, "a key");
     if (const auto* claim = std::get_if<Claim>(&asked.command)) {
         SEMEL_ASSERT(claim->operation.scope.tenant() == caller.tenant, "the caller's own tenant");
-        SEMEL_ASSERT(claim->attempt != Attempt{} && !claim->in_transaction && claim->not_after == never, "a plain claim");
+        SEMEL_ASSERT(claim->attempt != Attempt{} && !claim->in_transaction && claim->not_after == never,
+                     "a plain claim");
         SEMEL_ASSERT(claim->policy.on_unknown != OnUnknown::joined, "never joined");
         SEMEL_ASSERT(asked.lease == claim->policy.lease, "the lease that is told");
     }
