@@ -261,7 +261,7 @@ public:
           tokens(options.tokens),
           body_bytes_max(options.body_bytes_max),
           timeout(options.timeout) {}
-    ~Parts() { lookups.join(); }
+    ~Parts() { lookups_.join(); }
 
     [[nodiscard]] const Caller* caller_of(const http::RequestHead& head) const {
         const auto given = head.fields.value("Authorization");
@@ -290,7 +290,7 @@ public:
     std::unique_ptr<http::Pending> find(Operation operation, Done done) {
         auto lookup = std::make_shared<Lookup>();
         lookup->done = std::move(done);
-        boost::asio::post(lookups, [this, lookup, operation = std::move(operation)] {
+        boost::asio::post(lookups_, [this, lookup, operation = std::move(operation)] {
             {
                 const std::lock_guard lock(lookup->mutex);
                 if (!lookup->done) return;
@@ -324,7 +324,7 @@ private:
             takeover = has_takeover(*call);
             if (!takeover) return finish(call);
         }
-        boost::asio::post(lookups, [this, call] { look_at_leases(call); });
+        boost::asio::post(lookups_, [this, call] { look_at_leases(call); });
     }
 
     /// With the call's mutex.
@@ -375,7 +375,7 @@ private:
         return found(**record, operation, *now);
     }
 
-    boost::asio::thread_pool lookups{lookups_max};
+    boost::asio::thread_pool lookups_{lookups_max};
 };
 
 LedgerApi::LedgerApi(Committer& committer, const LedgerApiOptions& options)

@@ -90,6 +90,7 @@ struct Visit {
     std::string_view left{};  ///< of the buffer, not read yet
     std::string body{};
     bool idle = true;
+    bool fresh = true;  ///< nothing has been asked yet
 };
 
 }  // namespace
@@ -201,7 +202,8 @@ private:
     Task<bool> read_head(Visit& visit) {
         visit.reader.reset();
         visit.idle = visit.left.empty();
-        visit.deadline.arm(visit.idle ? idle_timeout : request_timeout);
+        visit.deadline.arm(visit.idle && !visit.fresh ? idle_timeout : request_timeout);
+        visit.fresh = false;
         while (visit.reader.progress() == Progress::more) {
             if (visit.left.empty() && !co_await fill(visit)) {
                 visit.idle = false;
