@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/retry.hpp"
+#include "ledger/mutation.hpp"
 
 namespace semel::effects {
 namespace {
@@ -21,7 +22,7 @@ Act IntentMachine::settled_as(const Outcome& outcome, bool replayed) {
 
 Act IntentMachine::give_up() {
     if (busy_) return over(Busy{busy_for_});
-    if (in_doubt_) return over(OutcomeUnknown{since_, error_});
+    if (SEMEL_MUTATION(doubt_forgotten_on_giving_up, in_doubt_, false)) return over(OutcomeUnknown{since_, error_});
     return over(NotPerformed{error_});
 }
 
@@ -90,6 +91,7 @@ Act IntentMachine::call_answered(Reply reply) {
                                 error_ = std::move(doubt.error);
                                 not_before_ = doubt.not_before;
                                 in_doubt_ = true;
+                                if (SEMEL_MUTATION(doubt_is_released, false, true)) return DoRelease{};
                                 return DoAbandon{};
                             }},
                       reply);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <ranges>
 
 #include "async/local_step.hpp"
 #include "base/retry.hpp"

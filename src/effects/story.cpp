@@ -1,7 +1,6 @@
 #include "effects/story.hpp"
 
 #include <algorithm>
-#include <ranges>
 
 #include "ledger/record_json.hpp"
 
@@ -46,10 +45,11 @@ Result<std::optional<Story>> read_story(Store& store, const Record& record) {
     for (const JournalStep& step : story.journal.steps)
         if (auto added = add_step(store, story, *record.operation, step.name, step.key, step.kind, false); !added)
             return added.failure();
-    for (const JournalStep& step : story.journal.steps | std::views::reverse)
-        if (step.undo) {
+    const auto& steps = story.journal.steps;
+    for (auto step = steps.rbegin(); step != steps.rend(); ++step)
+        if (step->undo) {
             auto added =
-                add_step(store, story, *record.operation, undo_key(step.name), undo_key(step.key), *step.undo, true);
+                add_step(store, story, *record.operation, undo_key(step->name), undo_key(step->key), *step->undo, true);
             if (!added) return added.failure();
         }
     std::ranges::stable_sort(story.events, {}, &StoryEvent::at);

@@ -4,7 +4,10 @@
 
 #include "handler.hpp"
 #include "instance.hpp"
+#include "intent_handler.hpp"
 #include "judge.hpp"
+#include "ledger/mutation.hpp"
+#include "ledger/record_json.hpp"
 #include "sim_store.hpp"
 #include "world.hpp"
 
@@ -39,6 +42,10 @@ private:
     void add_clients(const Subject& subject);
     void request(Client client);
     void told(Client client, Told told);
+    void hand_over(const std::shared_ptr<Instance>& instance, const Request& what, Tell tell);
+    // the completer
+    void completes();
+    void carry_on();
     // people and the sweep
     void people();
     void look(const Subject& subject);
@@ -123,6 +130,8 @@ void Simulation::add_clients(const Subject& subject) {
     const std::uint64_t count = 1 + stage_.below(5);
     for (std::uint64_t i = 0; i < count; ++i) {
         Client client{&subject, subject.fingerprint, subject.policy, static_cast<int>(3 + stage_.below(10))};
+        // Some ask for a workflow once and never come back.
+        if (subject.kind == Kind::resume && stage_.chance(0.5)) client.tries_left = 1;
         if (stage_.chance(0.1))
             client.fingerprint.bytes[stage_.below(16)] ^= 1;
         else if (stage_.chance(0.05))
@@ -146,16 +155,55 @@ void Simulation::request(Client client) {
     const Request what{client.subject, client.fingerprint, client.policy, ++last_request_};
     // The client hears of it, or gives up and repeats; whichever comes first.
     auto waits = std::make_shared<bool>(true);
-    const auto handler = std::make_shared<Handler>(instance, world_, judge_, what, [this, client, waits](Told told) {
+    hand_over(instance, what, [this, client, waits](Told told) {
         stage_.after(stage_.between(milliseconds{1}, milliseconds{20}), [this, client, waits, told] {
             if (std::exchange(*waits, false)) this->told(client, told);
         });
     });
-    instance->post(Duration{0}, [handler] { handler->start(); });
     stage_.after(stage_.between(seconds{1}, seconds{30}), [this, client, waits] {
         if (std::exchange(*waits, false)) request(client);
     });
     if (stage_.chance(0.15)) request(client);  // a proxy that repeats at once
+}
+
+/// To what handles it there: a gateway, a consumer or a workflow; or an intent.
+void Simulation::hand_over(const std::shared_ptr<Instance>& instance, const Request& what, Tell tell) {
+    const bool external = what.subject->kind == Kind::refuse || what.subject->kind == Kind::retry;
+    if (external && stage_.chance(0.4)) {
+        // Whether it is too early for a lookup is told by the store's clock.
+        const bool lookup = !clock_jumps_ && stage_.chance(0.5);
+        const auto intent = std::make_shared<IntentHandler>(instance, world_, judge_, what, lookup, std::move(tell));
+        instance->post(Duration{0}, [intent] { intent->start(); });
+        return;
+    }
+    const auto handler = std::make_shared<Handler>(instance, world_, judge_, what, std::move(tell));
+    instance->post(Duration{0}, [handler] { handler->start(); });
+}
+
+// ---- the completer ---------------------------------------------------------------------------------------------
+
+void Simulation::completes() {
+    if (stage_.calm()) return;
+    carry_on();
+    stage_.after(stage_.between(milliseconds{500}, seconds{4}), [this] { completes(); });
+}
+
+/// Workflows that somebody left, by death or because they could not go on: carried on by whoever is alive, as
+/// effects/completer.cpp does. Two of them may see the same; the claim decides.
+void Simulation::carry_on() {
+    if (SEMEL_MUTATION(completer_sleeps, false, true)) return;
+    const auto instance = anyone();
+    if (!instance) return;
+    for (const auto& [id, record] : store_.records()) {
+        if (!record || !world_.knows(id) || world_.subject(id).kind != Kind::resume) continue;
+        const bool left = record->state == State::unknown || lease_is_over(*record, store_.clock());
+        // Not started: nothing has begun, and its client comes back.
+        if (!left || record->checkpoints.empty()) continue;
+        hand_over(instance, {&world_.subject(id), record->fingerprint, record->policy, ++last_request_},
+                  [this](Told told) {
+                      if (told == Told::stored) stage_.count(Tally::completed);
+                  });
+    }
 }
 
 void Simulation::told(Client client, Told told) {
@@ -283,8 +331,11 @@ void Simulation::calm() {
             look(*subject);
             const auto record = store_.find(subject->id);
             if (subject->parent != nullptr || (record && record->state == State::settled)) continue;
+            // A workflow that has begun needs no client.
+            if (subject->kind == Kind::resume && record && !record->checkpoints.empty()) continue;
             request({subject.get(), record ? record->fingerprint : subject->fingerprint, subject->policy, 3});
         }
+        carry_on();
         stage_.after(seconds{60}, [] {});
         drain();
     }
@@ -296,6 +347,7 @@ Report Simulation::run() {
     stage_.after(Duration{0}, [this] { arrivals(); });
     stage_.after(seconds{1}, [this] { people(); });
     stage_.after(seconds{1}, [this] { sweeps(); });
+    stage_.after(seconds{1}, [this] { completes(); });
     for (std::uint64_t i = 0; i < options_.steps; ++i) {
         misfortune();
         stage_.step();

@@ -50,7 +50,10 @@ constexpr std::array<std::string_view, tally_count> tallies{"events",
                                                             "swept bodies",
                                                             "swept records",
                                                             "owner deaths",
-                                                            "corrupt refused"};
+                                                            "corrupt refused",
+                                                            "intents",
+                                                            "lookups",
+                                                            "completed"};
 
 }  // namespace
 

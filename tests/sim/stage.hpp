@@ -96,6 +96,9 @@ enum class Tally : std::size_t {
     swept_records,
     owner_deaths,     ///< operations that a restart made unknown
     corrupt_refused,  ///< commands refused because their row was damaged
+    intents,          ///< performed by the intent's machine
+    lookups,          ///< of unknown outcomes, by it
+    completed,        ///< workflows that were carried on without a client
     count,
 };
 inline constexpr std::size_t tally_count = static_cast<std::size_t>(Tally::count);
