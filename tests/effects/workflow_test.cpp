@@ -225,6 +225,32 @@ TEST_P(WorkflowTest, AChangedDefinitionIsRefusedAndContinuedOnPurpose) {
     EXPECT_EQ(trail_, "a;b;n;c;");
 }
 
+TEST_P(WorkflowTest, CompensationWaitsForEveryExternalStepThatBegan) {
+    // Begun with x before c; continued with c, which fails, before x.
+    Step x = external("x", Provider::at_most_once("sms"), [](const Context&, const Call&) -> Reply {
+        return InDoubt{"no answer in time", std::nullopt};
+    });
+    x.compensation = letter("x").compensation;
+    Definition first{.name = "shop"};
+    first.steps = {letter("a"), x, letter("c", true)};
+    EXPECT_EQ(as<Parked>(make(first)->run(start("k1"))).step, "x");
+    Definition second{.name = "shop", .version = 2};
+    second.steps = {letter("a"), letter("c", true), x};
+    second.continues = {{.version = 1, .renamed = {}, .dropped = {}}};
+    const auto workflow = make(second);
+    EXPECT_EQ(as<Parked>(workflow->run(start("k1"))).step, "x");
+    EXPECT_EQ(trail_, "a;");
+    const Operation step = *Intent{.parent = operation("k1"), .step = "x"}.operation();
+    EXPECT_TRUE(soon([&] {
+        const auto record = *store_->find(step.id());
+        const auto resolved =
+            committer_->resolve({step.id(), record->token, Outcome::tombstone(200), "erika", "the customer has it"});
+        return resolved && std::holds_alternative<Ok>(*resolved);
+    }));
+    EXPECT_EQ(as<Compensated>(workflow->run(start("k1"))).failed_step, "c");
+    EXPECT_EQ(trail_, "a;undo x;undo a;");
+}
+
 TEST_P(WorkflowTest, StopsBetweenTwoStepsAndIsCarriedOn) {
     std::stop_source stop;
     Definition definition{.name = "shop"};
