@@ -56,7 +56,6 @@ public:
 
 private:
     Wire(const Options& options, const Address& address);
-    Status log_in(const Options& options, const Address& address);
     Status open_channel();
     Status find_queue(const Options& options);
     Status start_consuming(const Options& options);

@@ -1,0 +1,195 @@
+// Events to NATS JetStream, pipelined, each with its id as Nats-Msg-Id.
+//
+// The stream's duplicate window is stream-wide and looks at nothing but the id, so a "duplicate" is told as such: within the
+// window it is this event published before. cnats calls back on a thread of its own; a mailbox takes what it says, and outlives
+// the connection that may still be calling.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <unordered_map>
+
+#include "consumers/nats/dial.hpp"
+#include "consumers/nats/servers.hpp"
+#include "outbox/cloud_event.hpp"
+#include "outbox/publishers.hpp"
+
+namespace semel::outbox {
+namespace {
+
+using Steady = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds answer_max{10};
+
+/// The server will not take this message, however often it is sent.
+bool is_refusal(const jsPubAckErr& error) {
+    return error.Err == NATS_NO_RESPONDERS || error.Err == NATS_MAX_PAYLOAD ||
+           error.ErrCode == JSStreamMessageExceedsMaximumErr;
+}
+
+/// What cnats' thread leaves for ours.
+class Mailbox {
+public:
+    void expect(const natsMsg* message, OutboxPlace place) {
+        const std::lock_guard lock(mutex_);
+        expected_.emplace(message, place);
+    }
+    void forget(const natsMsg* message) {
+        const std::lock_guard lock(mutex_);
+        expected_.erase(message);
+    }
+    void answer(const natsMsg* message, const jsPubAck* taken, const jsPubAckErr* error) {
+        const std::lock_guard lock(mutex_);
+        const auto found = expected_.find(message);
+        if (found == expected_.end()) return;
+        const OutboxPlace place = found->second;
+        expected_.erase(found);
+        if (taken != nullptr) {
+            came_.push_back({place, taken->Duplicate ? Receipt::What::duplicate : Receipt::What::confirmed, ""});
+        } else {
+            std::string why = error->ErrText == nullptr ? natsStatus_GetText(error->Err) : error->ErrText;
+            if (error->Err == NATS_NO_RESPONDERS) why = "no stream takes this subject, or JetStream does not answer";
+            if (is_refusal(*error))
+                came_.push_back({place, Receipt::What::refused, std::move(why)});
+            else if (why_.empty())
+                why_ = std::move(why);
+        }
+        changed_.notify_one();
+    }
+    struct Came {
+        std::vector<Receipt> receipts{};
+        std::string why{};  ///< what went wrong
+        std::size_t expected = 0;
+    };
+    Came wait(Duration time) {
+        std::unique_lock lock(mutex_);
+        changed_.wait_for(lock, time, [&] { return !came_.empty() || !why_.empty() || expected_.empty(); });
+        return {std::exchange(came_, {}), why_, expected_.size()};
+    }
+
+private:
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    std::unordered_map<const natsMsg*, OutboxPlace> expected_;
+    std::vector<Receipt> came_;
+    std::string why_;
+};
+
+/// For as long as the process: the library does not say when its last call was.
+Mailbox& new_mailbox() {
+    static std::mutex mutex;
+    static std::vector<std::unique_ptr<Mailbox>> all;
+    const std::lock_guard lock(mutex);
+    return *all.emplace_back(std::make_unique<Mailbox>());
+}
+
+void answered(jsCtx*, natsMsg* message, jsPubAck* taken, jsPubAckErr* error, void* mailbox) {
+    static_cast<Mailbox*>(mailbox)->answer(message, taken, error);
+    natsMsg_Destroy(message);
+}
+
+class NatsPublisher final : public Publisher {
+public:
+    explicit NatsPublisher(NatsOptions options)
+        : options_(std::move(options)), where_(nats::without_credentials(nats::servers_of(options_.connection.url))) {}
+
+    Result<Handed> publish(const OutboxRow& row) override {
+        if (auto begun = begin(); !begun) return begun.failure();
+        const Event& event = row.staged.event;
+        natsMsg* raw = nullptr;
+        natsStatus status = natsMsg_Create(&raw, row.staged.topic.c_str(), nullptr, event.data.data(),
+                                           static_cast<int>(event.data.size()));
+        if (status != NATS_OK) return Handed{fmt::format("{} (topic: a subject)", natsStatus_GetText(status))};
+        nats::MessageHandle message(raw);
+        const auto add = [&](const char* name, const std::string& value) {
+            if (status == NATS_OK) status = natsMsgHeader_Add(raw, name, value.c_str());
+        };
+        for (const auto& [name, value] : binary_headers(event, "ce-", Encoding::percent)) add(name.c_str(), value);
+        if (!event.data_content_type.empty()) add("content-type", event.data_content_type);
+        if (!row.staged.ordering_key.empty()) add(ordering_header, percent_encoded(row.staged.ordering_key));
+        if (status != NATS_OK) return Handed{natsStatus_GetText(status)};
+        jsPubOptions options;
+        jsPubOptions_Init(&options);
+        options.MsgId = event.id.c_str();
+        mailbox_->expect(raw, row.place);
+        static_cast<void>(message.release());
+        natsMsg* given = raw;
+        status = js_PublishMsgAsync(jet_stream_.get(), &given, &options);
+        if (status == NATS_OK) return Handed{};
+        mailbox_->forget(raw);
+        message.reset(given);  // null if the library has taken it
+        if (status == NATS_MAX_PAYLOAD) return Handed{"larger than the server takes (max_payload)"};
+        if (status == NATS_INVALID_SUBJECT || status == NATS_INVALID_ARG)
+            return Handed{fmt::format("{} (topic: a subject)", natsStatus_GetText(status))};
+        return failed(nats::last_error(status));
+    }
+
+    Result<std::vector<Receipt>> receipts(Duration wait) override {
+        if (mailbox_ == nullptr) return std::vector<Receipt>{};
+        Mailbox::Came came = mailbox_->wait(wait);
+        if (!came.receipts.empty() || came.expected == 0) heard_ = Steady::now();
+        if (!came.receipts.empty()) return std::move(came.receipts);
+        if (!came.why.empty()) return failed(came.why);
+        if (came.expected > 0 && natsConnection_IsClosed(connection_.get())) return failed("the connection was lost");
+        if (came.expected > 0 && Steady::now() - heard_ > answer_max)
+            return failed(fmt::format("no answer in {} s", answer_max.count()));
+        return std::move(came.receipts);
+    }
+
+    [[nodiscard]] bool keeps_order() const override { return false; }
+
+    void start_over() override {
+        if (mailbox_ == nullptr) return;
+        natsConnection_Close(connection_.get());
+        jet_stream_.reset();
+        connection_.reset();
+        mailbox_ = nullptr;
+    }
+
+    [[nodiscard]] std::string text() const override { return where_; }
+
+private:
+    Failure failed(std::string_view why) const {
+        return {Code::unavailable, fmt::format("publish to {}: {}", where_, why)};
+    }
+
+    Status begin() {
+        if (mailbox_ != nullptr) return Done{};
+        // A lost connection is met with a new one: then it is plain what was confirmed and what was not.
+        auto dialled = nats::dial(options_.connection, nats::Reconnects::never);
+        if (!dialled) return Failure{dialled.failure().code, failed(dialled.failure().message).message};
+        Mailbox& mailbox = new_mailbox();
+        jsOptions options;
+        jsOptions_Init(&options);
+        options.PublishAsync.MaxPending = static_cast<std::int64_t>(on_their_way_max()) + 1;
+        options.PublishAsync.AckHandler = &answered;
+        options.PublishAsync.AckHandlerClosure = &mailbox;
+        jsCtx* jet_stream = nullptr;
+        if (const natsStatus status = natsConnection_JetStream(&jet_stream, dialled->get(), &options);
+            status != NATS_OK)
+            return failed(nats::last_error(status));
+        jet_stream_.reset(jet_stream);
+        connection_ = std::move(*dialled);
+        mailbox_ = &mailbox;
+        heard_ = Steady::now();
+        return Done{};
+    }
+
+    NatsOptions options_;
+    std::string where_;
+    nats::ConnectionHandle connection_;
+    nats::JetStreamHandle jet_stream_;
+    Mailbox* mailbox_ = nullptr;
+    Steady::time_point heard_{};
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Publisher>> open_nats(const NatsOptions& options) {
+    if (nats::servers_of(options.connection.url).empty())
+        return Failure{Code::invalid, "nats: no server is named (url)"};
+    return std::unique_ptr<Publisher>(std::make_unique<NatsPublisher>(options));
+}
+
+}  // namespace semel::outbox
