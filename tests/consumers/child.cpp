@@ -4,7 +4,9 @@
 #include <spawn.h>
 #include <sys/wait.h>
 
+#include <chrono>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 
 extern char** environ;
@@ -43,6 +45,16 @@ std::optional<int> Child::ended() {
     if (pid_ <= 0 || waitpid(pid_, &status, WNOHANG) != pid_) return std::nullopt;
     pid_ = -1;
     return status;
+}
+
+bool Child::resume() {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes{1};
+    while (pid_ > 0 && std::chrono::steady_clock::now() < deadline) {
+        int status = 0;
+        if (waitpid(pid_, &status, WNOHANG | WUNTRACED) == pid_) return WIFSTOPPED(status) && kill(pid_, SIGCONT) == 0;
+        std::this_thread::sleep_for(std::chrono::milliseconds{10});
+    }
+    return false;
 }
 
 int Child::stop() {
