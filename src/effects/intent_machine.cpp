@@ -156,10 +156,8 @@ Act IntentMachine::lookup_answered(const LookUpAnswer& answer, Duration elapsed)
                 }
                 return DoWait{early.wait};
             },
-            [&](const LookUpNeedless&) -> Act {
-                in_doubt_ = false;
-                return DoWait{Duration{0}};
-            },
+            // Somebody has said what it came to; what that is the next claim tells.
+            [&](const LookUpNeedless&) -> Act { return DoWait{Duration{0}}; },
             [&](const LookupAnswer& looked_up) -> Act {
                 return std::visit(
                     match{

@@ -208,6 +208,21 @@ TEST_F(Machine, StoppingSaysWhatIsKnown) {
     (void)answer<NotPerformed>(nothing.waited(true));
 }
 
+TEST_F(Machine, WhatSomebodyElseResolvedIsNotCalledNotPerformed) {
+    // It is settled by now, perhaps as happened: only the next claim would tell.
+    for (const bool stopped : {true, false}) {
+        auto m = machine(Repeating::after_lookup, true);
+        (void)m.claim_answered(ClaimAnswer{Unknown{}}, 0s);
+        expect<DoWait>(m.lookup_answered(LookUpNeedless{}, 0s));
+        Act next = m.waited(stopped);
+        if (!stopped) {
+            expect<DoClaim>(std::move(next));
+            next = m.claim_answered(Failure{Code::unavailable, "gone"}, 0s);
+        }
+        (void)answer<OutcomeUnknown>(std::move(next));
+    }
+}
+
 TEST_F(Machine, AFailingStoreSaysWhetherSomethingWasSent) {
     auto before = machine(Repeating::never);
     EXPECT_EQ(expect<Over>(before.claim_answered(Failure{Code::unavailable, "gone"}, 0s)).answer.failure().code,

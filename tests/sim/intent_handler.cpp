@@ -118,6 +118,7 @@ void IntentHandler::claim() {
 
 void IntentHandler::call(const Claimed& claimed) {
     held_ = Holder{request_.subject->id, claimed.token, claimed.attempt};
+    in_doubt_ = claimed.doubt;
     begin_before_ = begin_before(sent_, request_.subject->policy.lease);
     renew(*held_);
     if (stage_.strikes(Fault::holder_paused))
@@ -195,10 +196,7 @@ void IntentHandler::look_up() {
     const TimePoint now = instance_->store().clock();
     const auto answer = [&](effects::LookUpAnswer found) { act(machine_.lookup_answered(found, elapsed())); };
     const bool open = record && (record->state == State::unknown || lease_is_over(*record, now));
-    if (!open) {
-        in_doubt_ = false;  // somebody has said what it came to
-        return answer(effects::LookUpNeedless{});
-    }
+    if (!open) return answer(effects::LookUpNeedless{});
     if (const TimePoint from = resolvable_from(*record); now < from) return answer(effects::LookUpEarly{from - now});
     token_seen_ = record->token;
     stage_.count(Tally::lookups);
