@@ -67,40 +67,32 @@ create function semel._micros() returns bigint
 language sql volatile
 return (extract(epoch from clock_timestamp()) * 1000000)::bigint;
 
-create function semel._staged_text(name text, value text, bytes_min int, bytes_max int) returns text
-language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
-begin
-    if value is null or octet_length(value) not between bytes_min and bytes_max or value ~ '[[:cntrl:]]' then
-        raise exception 'stage: % has to have % to % bytes without control characters', name, bytes_min, bytes_max
-            using errcode = 'invalid_parameter_value';
-    end if;
-    return value;
-end $$;
-
 create function semel._stage(outbox text, topic text, ordering_key text, id text, source text, type text, subject text,
                              "time" text, data_content_type text, data_schema text, extensions text, data bytea)
 returns bigint
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+language plpgsql volatile as $$
 declare
     number bigint;
     at     smallint;
 begin
-    if _stage.ordering_key <> '' then
+    if _stage.ordering_key operator(pg_catalog.<>) '' then
         -- Before the sequence is taken, and held until the commit is visible: of one key sequence is commit order.
         -- 7306357 is ours, so that a transaction that holds others up can be found in pg_locks.
-        perform pg_advisory_xact_lock(7306357, hashtext(_stage.outbox || '/' || _stage.ordering_key));
-        number := nextval('semel.outbox_sequence');
-        at := hashtext(_stage.ordering_key) & 15;
+        perform pg_catalog.pg_advisory_xact_lock(7306357, pg_catalog.hashtext(
+            _stage.outbox operator(pg_catalog.||) '/' operator(pg_catalog.||) _stage.ordering_key));
+        number := pg_catalog.nextval('semel.outbox_sequence');
+        at := pg_catalog.hashtext(_stage.ordering_key) operator(pg_catalog.&) 15;
     else
-        number := nextval('semel.outbox_sequence');
-        at := number & 15;
+        number := pg_catalog.nextval('semel.outbox_sequence');
+        at := number operator(pg_catalog.&) 15;
     end if;
     insert into semel.outbox values (_stage.outbox, at, number, semel._micros(), _stage.topic, _stage.ordering_key, _stage.id,
         _stage.source, _stage.type, _stage.subject, _stage."time", _stage.data_content_type, _stage.data_schema,
         _stage.extensions, _stage.data);
     -- NOTIFY takes a lock of the whole server at commit: only where somebody sleeps.
-    if (select l.bell from semel.outbox_lease l where l.outbox = _stage.outbox and l.shard = at) then
-        perform pg_notify('semel_outbox', '');
+    if (select l.bell from semel.outbox_lease l
+         where l.outbox operator(pg_catalog.=) _stage.outbox and l.shard operator(pg_catalog.=) at) then
+        perform pg_catalog.pg_notify('semel_outbox', '');
     end if;
     return number;
 end $$;
@@ -116,24 +108,33 @@ create function semel.stage(topic text, source text, type text, data bytea, orde
                             outbox text default 'main') returns bigint
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
-    lines text;
+    lines text := '';
 begin
-    if exists (select from jsonb_each_text(stage.extensions) e where e.key !~ '^[a-z0-9]{1,64}$'
-                  or e.key in ('specversion', 'id', 'source', 'type', 'subject', 'time', 'datacontenttype', 'dataschema',
-                               'data')) then
-        raise exception 'stage: names in extensions have 1 to 64 characters of a-z and 0-9, and are not those of attributes'
-            using errcode = 'invalid_parameter_value';
+    if (octet_length(stage.outbox) between 1 and 255 and octet_length(stage.topic) between 1 and 1024
+        and octet_length(stage.ordering_key) <= 1024 and octet_length(stage.id) between 1 and 1024
+        and octet_length(stage.source) between 1 and 4096 and octet_length(stage.type) between 1 and 4096
+        and octet_length(stage.subject) <= 4096 and octet_length(stage.data_content_type) <= 4096
+        and octet_length(stage.data_schema) <= 4096 and stage.data is not null
+        and stage.outbox || stage.topic || stage.ordering_key || stage.id || stage.source || stage.type || stage.subject
+            || stage.data_content_type || stage.data_schema !~ '[[:cntrl:]]') is not true then
+        raise exception 'stage: topic, source, type, data, id and outbox are needed, and no attribute may be null, have control '
+                        'characters or be too long' using errcode = 'invalid_parameter_value',
+            hint = 'topic, ordering_key and id have up to 1024 bytes, outbox 255, the others 4096.';
     end if;
-    select string_agg(e.key || '=' || semel._staged_text('an extension', e.value, 0, 4096), E'\n' order by e.key collate "C")
-      into lines from jsonb_each_text(stage.extensions) e;
-    return semel._stage(semel._staged_text('outbox', stage.outbox, 1, 255),
-        semel._staged_text('topic', stage.topic, 1, 1024),
-        semel._staged_text('ordering_key', stage.ordering_key, 0, 1024), semel._staged_text('id', stage.id, 1, 1024),
-        semel._staged_text('source', stage.source, 1, 4096), semel._staged_text('type', stage.type, 1, 4096),
-        semel._staged_text('subject', stage.subject, 0, 4096),
-        coalesce(to_char(stage."time" at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), ''),
-        semel._staged_text('data_content_type', stage.data_content_type, 0, 4096),
-        semel._staged_text('data_schema', stage.data_schema, 0, 4096), coalesce(lines, ''), stage.data);
+    if stage.extensions <> '{}' then
+        if exists (select from jsonb_each_text(stage.extensions) e where e.key !~ '^[a-z0-9]{1,64}$'
+                      or (octet_length(e.value) <= 4096 and e.value !~ '[[:cntrl:]]') is not true
+                      or e.key in ('specversion', 'id', 'source', 'type', 'subject', 'time', 'datacontenttype', 'dataschema',
+                                   'data')) then
+            raise exception 'stage: names in extensions have 1 to 64 characters of a-z and 0-9 and are not those of attributes; '
+                            'values are texts of up to 4096 bytes' using errcode = 'invalid_parameter_value';
+        end if;
+        select string_agg(e.key || '=' || e.value, E'\n' order by e.key collate "C") into lines
+          from jsonb_each_text(stage.extensions) e;
+    end if;
+    return semel._stage(stage.outbox, stage.topic, stage.ordering_key, stage.id, stage.source, stage.type, stage.subject,
+        coalesce(to_char(stage."time" at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), ''), stage.data_content_type,
+        stage.data_schema, lines, stage.data);
 end $$;
 
 -- The same of JSON.

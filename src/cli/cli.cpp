@@ -29,6 +29,7 @@ void add_commands(CLI::App& root, Action& chosen) {
     root.set_version_flag("--version", "semel " SEMEL_VERSION, "show the version");
     add_gateway(root, chosen);
     add_relay(root, chosen);
+    add_outbox_stuck(add_outbox(root, chosen), chosen);
     add_demo(root, chosen);
     CLI::App* const ops = root.add_subcommand("ops", "what happened to an operation, and decisions about it");
     ops->require_subcommand(1);

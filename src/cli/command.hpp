@@ -55,6 +55,8 @@ void add_fingerprint(CLI::App& root, Action& chosen);
 void add_gateway(CLI::App& root, Action& chosen);
 void add_relay(CLI::App& root, Action& chosen);
 void add_call(CLI::App& root, Action& chosen);
+CLI::App& add_outbox(CLI::App& root, Action& chosen);  ///< the command, for those below it
+void add_outbox_stuck(CLI::App& outbox, Action& chosen);
 void add_verify(CLI::App& root, Action& chosen);
 void add_demo(CLI::App& root, Action& chosen);
 void add_completion(CLI::App& root, Action& chosen);

@@ -196,6 +196,12 @@ Result<std::unique_ptr<Inbox>> open_inbox(const StoreUrl& url) {
     return postgres::open_inbox(std::move(options));
 }
 
+Result<std::unique_ptr<OutboxTable>> open_outbox(const StoreUrl& url, const std::string& name,
+                                                 const std::string& relay) {
+    if (url.kind == StoreUrl::Kind::sqlite) return sqlite::open_outbox({.path = url.place}, name, relay);
+    return postgres::open_outbox({.uri = url.place}, name, relay);
+}
+
 Result<Migrated> migrate_store(const StoreUrl& url) {
     return url.kind == StoreUrl::Kind::sqlite ? migrate_sqlite(url) : migrate_postgres(url);
 }

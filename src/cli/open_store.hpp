@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "semel/inbox.hpp"
+#include "semel/outbox.hpp"
 #include "semel/store.hpp"
 
 namespace semel::cli {
@@ -32,6 +33,10 @@ Result<std::unique_ptr<Store>> open_store(const StoreUrl& url, Purpose purpose);
 /// Opens the consumers' side of a store that is there already, beside its owner or without one; never makes one. `invalid` if
 /// there is none or its schema is not this program's.
 Result<std::unique_ptr<Inbox>> open_inbox(const StoreUrl& url);
+
+/// One relay's side of an outbox. Does not look at the file of an embedded store first: this process may have others open.
+Result<std::unique_ptr<OutboxTable>> open_outbox(const StoreUrl& url, const std::string& name,
+                                                 const std::string& relay);
 
 struct Migrated {
     int before = 0;  ///< zero: there was nothing of ours

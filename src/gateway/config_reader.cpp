@@ -19,7 +19,6 @@ namespace {
 
 using Word = std::string_view;
 
-constexpr Word pem_right = "the path of a PEM file";
 constexpr std::size_t seal_key_digits = 64;
 constexpr std::size_t threads_max = 256;
 

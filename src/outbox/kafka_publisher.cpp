@@ -168,12 +168,12 @@ public:
     [[nodiscard]] std::size_t on_their_way_max() const override { return 10'000; }
 
     void start_over() override {
+        const bool gapped = gapped_;
         end();
-        if (gapped_) {
+        if (gapped) {
             careful_ = true;
             careful_until_ = Steady::now() + careful_for;
         }
-        gapped_ = false;
     }
 
     [[nodiscard]] std::string text() const override { return "kafka at " + options_.brokers; }
@@ -203,6 +203,7 @@ private:
         came_.clear();
         why_.clear();
         on_their_way_ = 0;
+        gapped_ = false;  // what was purged is no gap
     }
 
     void reported(const rd_kafka_message_t& message) {

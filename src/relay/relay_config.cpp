@@ -25,7 +25,6 @@ constexpr Duration span_max = hours{24 * 365 * 100};
 constexpr Duration least = milliseconds{1};
 constexpr std::size_t mib = 1U << 20;
 constexpr std::size_t relays_max = 1000;
-constexpr Word pem_right = "the path of a PEM file";
 
 // ---- the names of every mapping ------------------------------------------------------------------------------------
 
@@ -69,9 +68,6 @@ constexpr auto to_names =
                          "idle_max", "answer_bytes_max", "tls", "retry_on", "deduplicates", "retry_after_max"});
 constexpr Shape to_shape{"to", to_names};
 
-constexpr auto tls_names = std::to_array<Word>({"ca", "certificate", "key"});
-constexpr Shape tls_shape{"endpoint_tls", tls_names};
-
 constexpr auto retries_names = std::to_array<Word>({"limit", "first", "max"});
 constexpr Shape retries_shape{"retries", retries_names};
 
@@ -84,30 +80,11 @@ std::optional<std::optional<Duration>> read_span(const Setting& setting) {
     return std::nullopt;
 }
 
-/// May hold a password, and is never shown.
-auto url_of(Word right, std::initializer_list<Word> schemes) {
-    return [right, schemes = std::vector<Word>(schemes)](const Setting& setting) -> std::optional<std::string> {
-        auto text = setting.hidden().text(right);
-        if (!text) return std::nullopt;
-        for (const Word scheme : schemes)
-            if (text->starts_with(scheme) && text->size() > scheme.size()) return text;
-        setting.hidden().expected(right);
-        return std::nullopt;
-    };
-}
-
 std::vector<std::string> read_texts(const Setting& setting, Word list_right, Word right) {
     std::vector<std::string> all;
     for (const Setting& item : setting.some_items(list_right))
         if (auto text = item.text(right)) all.push_back(std::move(*text));
     return all;
-}
-
-/// Fills what has to be there.
-template <class T, class Read>
-void fill_required(const Mapping& in, Word name, T& value, Word right, Read read) {
-    static_cast<void>(in.required(name, right));
-    fill(in, name, value, read);
 }
 
 // ---- from ----------------------------------------------------------------------------------------------------------
@@ -262,18 +239,6 @@ std::vector<int> read_statuses(const Setting& setting) {
     return statuses;
 }
 
-std::optional<TlsFiles> read_tls(const Setting& setting) {
-    const auto in = setting.mapping(tls_shape, "a mapping with ca, certificate or key");
-    if (!in) return std::nullopt;
-    TlsFiles tls;
-    fill(*in, "ca", tls.ca, text_of(pem_right));
-    fill(*in, "certificate", tls.certificate, text_of(pem_right));
-    fill(*in, "key", tls.key, text_of(pem_right));
-    if (in->has("certificate") != in->has("key"))
-        in->refuse(in->has("key") ? "certificate" : "key", "a certificate and its key belong together; write both");
-    return tls;
-}
-
 /// What the parts come to; RequestMaker is the judge, so that start-up and use cannot differ.
 void check_request(const Setting& setting, const RequestOptions& options) {
     const auto maker = RequestMaker::make(options);
@@ -307,7 +272,7 @@ void read_to(const Setting& setting, Relay& relay) {
     fill(*in, "connect_timeout", to.call.connect_timeout, duration_between(least, minutes{10}));
     fill(*in, "idle_max", to.call.idle_max, duration_between(seconds{1}, hours{1}));
     fill(*in, "answer_bytes_max", to.call.answer_bytes_max, bytes_between(0, 64 * mib));
-    fill(*in, "tls", to.call.tls, read_tls);
+    fill(*in, "tls", to.call.tls, read_endpoint_tls);
     if (const auto retry_on = in->find("retry_on")) relay.rules.retry_on = read_statuses(*retry_on);
     if (const auto window = in->find("deduplicates"))
         if (const auto span = read_span(*window)) relay.rules.deduplicates = span->value_or(Duration::max());
@@ -433,9 +398,9 @@ ReadRelayConfig read_relay_config(const std::string& path) {
 }
 
 std::vector<Shape> relay_config_shapes() {
-    return {config_shape, relay_shape, from_shape,  kafka_shape,    rabbitmq_shape,
-            nats_shape,   redis_shape, admin_shape, envelope_shape, json_shape,
-            key_shape,    to_shape,    tls_shape,   retries_shape,  server_tls_shape};
+    return {config_shape, relay_shape, from_shape,         kafka_shape,    rabbitmq_shape,
+            nats_shape,   redis_shape, admin_shape,        envelope_shape, json_shape,
+            key_shape,    to_shape,    endpoint_tls_shape, retries_shape,  server_tls_shape};
 }
 
 }  // namespace semel::relay

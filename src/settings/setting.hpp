@@ -149,6 +149,13 @@ void fill(const Mapping& in, std::string_view name, T& value, Read read) {
     if (auto found = read(*setting)) value = static_cast<T>(std::move(*found));
 }
 
+/// Fills what has to be there.
+template <class T, class Read>
+void fill_required(const Mapping& in, std::string_view name, T& value, std::string_view right, Read read) {
+    static_cast<void>(in.required(name, right));
+    fill(in, name, value, read);
+}
+
 // What to read, for fill().
 inline auto text_of(std::string_view right) {
     return [right](const Setting& s) { return s.text(right); };

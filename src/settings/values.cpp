@@ -74,4 +74,16 @@ std::optional<ClientTls> read_client_tls(const Setting& setting) {
     return tls;
 }
 
+std::optional<TlsFiles> read_endpoint_tls(const Setting& setting) {
+    const auto in = setting.mapping(endpoint_tls_shape, "a mapping with ca, certificate or key");
+    if (!in) return std::nullopt;
+    TlsFiles tls;
+    fill(*in, "ca", tls.ca, text_of(pem_right));
+    fill(*in, "certificate", tls.certificate, text_of(pem_right));
+    fill(*in, "key", tls.key, text_of(pem_right));
+    if (in->has("certificate") != in->has("key"))
+        in->refuse(in->has("key") ? "certificate" : "key", "a certificate and its key belong together; write both");
+    return tls;
+}
+
 }  // namespace semel::settings

@@ -1,11 +1,14 @@
 // Kinds of values that several configurations have.
 #pragma once
 
+#include <array>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "ledger/json_pointer.hpp"
+#include "semel/http.hpp"
 #include "settings/setting.hpp"
 
 namespace semel::settings {
@@ -37,5 +40,24 @@ struct ClientTls {
 inline constexpr auto client_tls_names = std::to_array<std::string_view>({"ca", "certificate", "key", "server_name"});
 inline constexpr Shape client_tls_shape{"client_tls", client_tls_names};
 std::optional<ClientTls> read_client_tls(const Setting& setting);
+
+inline constexpr std::string_view pem_right = "the path of a PEM file";
+/// How to call an endpoint over TLS.
+inline constexpr auto endpoint_tls_names = std::to_array<std::string_view>({"ca", "certificate", "key"});
+inline constexpr Shape endpoint_tls_shape{"endpoint_tls", endpoint_tls_names};
+std::optional<TlsFiles> read_endpoint_tls(const Setting& setting);
+
+/// May hold a password, and is never shown.
+inline auto url_of(std::string_view right, std::initializer_list<std::string_view> schemes) {
+    return [right,
+            schemes = std::vector<std::string_view>(schemes)](const Setting& setting) -> std::optional<std::string> {
+        auto text = setting.hidden().text(right);
+        if (!text) return std::nullopt;
+        for (const std::string_view scheme : schemes)
+            if (text->starts_with(scheme) && text->size() > scheme.size()) return text;
+        setting.hidden().expected(right);
+        return std::nullopt;
+    };
+}
 
 }  // namespace semel::settings

@@ -10,6 +10,7 @@
 #include "consumers/redis/wire.hpp"
 #include "outbox/publishers.hpp"
 #include "outbox/pump.hpp"
+#include "relay_to.hpp"
 #include "semel/envelope.hpp"
 #include "semel/keys.hpp"
 #include "semel/ledger.hpp"
@@ -25,23 +26,6 @@ using std::chrono::seconds;
 using testing::HasSubstr;
 
 constexpr seconds patience{60};
-
-To to(std::string_view broker) {
-    if (broker == "kafka") return KafkaOptions{.brokers = server_variable("SEMEL_TEST_KAFKA")};
-    if (broker == "rabbitmq") {
-        RabbitmqOptions options;
-        options.connection.url = server_variable("SEMEL_TEST_RABBITMQ");
-        return options;
-    }
-    if (broker == "nats") {
-        outbox::NatsOptions options;
-        options.connection.url = server_variable("SEMEL_TEST_NATS");
-        return options;
-    }
-    RedisOptions options;
-    options.connection.url = server_variable("SEMEL_TEST_REDIS");
-    return options;
-}
 
 /// A key in Redis that is no stream.
 void set_text(const std::string& key) {
@@ -129,7 +113,7 @@ TEST_P(OutboxTo, EventsComeOutAsTheyWereStagedAndInOrder) {
         wanted[each.event.id] = each.event;
     }
     stager.run("commit");
-    const Relay relay(database_->url(), to(GetParam()));
+    const Relay relay(database_->url(), relay_to(GetParam()));
     const auto events = consume(302);
     EXPECT_EQ(events.size(), 302) << "nothing fails here, so nothing comes twice";
     std::map<std::string, int> last;
@@ -159,7 +143,7 @@ TEST_P(OutboxTo, AnEventThatTheBrokerRefusesStopsItsKeyOnly) {
     }
     if (GetParam() == "redis") set_text(bad.topic);
     stager.commit({bad, staged("bad", 2, topic_), staged("good", 1, topic_)});
-    const Relay relay(database_->url(), to(GetParam()));
+    const Relay relay(database_->url(), relay_to(GetParam()));
     EXPECT_EQ(consume(1).front().id, "good-1");
     EXPECT_TRUE(until([&] { return relay.pump.state().stuck == 1; }));
     const auto stuck = open_outbox_at(database_->url(), "looking")->stuck(10);
@@ -173,7 +157,7 @@ TEST_P(OutboxTo, AnEventThatTheBrokerRefusesStopsItsKeyOnly) {
 
 TEST_P(OutboxTo, NobodyThereIsToldOf) {
     Stager stager(database_->url());
-    To nowhere = to(GetParam());
+    To nowhere = relay_to(GetParam());
     std::visit(match{[](KafkaOptions& options) { options.brokers = "127.0.0.1:1"; }, [](HttpOptions&) {},
                      [](RabbitmqOptions& options) { options.connection.url = "amqp://127.0.0.1:1"; },
                      [](outbox::NatsOptions& options) { options.connection.url = "nats://127.0.0.1:1"; },
@@ -193,7 +177,7 @@ TEST(OutboxToNats, ASecondPublicationWithinTheWindowIsADuplicate) {
     const auto database = make_database("sqlite");
     Stager stager(database->url());
     stager.commit({staged("a", 1, topic), staged("a", 1, topic)});
-    const Relay relay(database->url(), to("nats"));
+    const Relay relay(database->url(), relay_to("nats"));
     EXPECT_TRUE(until([&] { return relay.pump.state().published == 2; }));
     EXPECT_EQ(relay.pump.state().duplicates, 1);
     broker->remove(topic);

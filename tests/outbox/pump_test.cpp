@@ -7,10 +7,12 @@
 
 #include <condition_variable>
 #include <map>
+#include <set>
 #include <thread>
 
 #include "consumers/database.hpp"
 #include "staging.hpp"
+#include "support/gate.hpp"
 #include "support/postgres.hpp"
 
 namespace semel::test {
@@ -175,7 +177,7 @@ INSTANTIATE_TEST_SUITE_P(On, Outbox, testing::ValuesIn(database_names),
 
 TEST_P(Outbox, WhatCommitsIsPublishedAsItWasStagedAndWhatRollsBackIsNot) {
     Stager stager(database_->url());
-    const Relay relay(database_->url(), broker_);
+    Relay relay(database_->url(), broker_);
     stager.run("begin");
     stager.stage(staged("a", 99));
     stager.run("rollback");
@@ -189,6 +191,7 @@ TEST_P(Outbox, WhatCommitsIsPublishedAsItWasStagedAndWhatRollsBackIsNot) {
     const auto arrived = broker_.arrived();
     EXPECT_EQ(std::ranges::count(arrived, whole), 1);
     EXPECT_THAT(broker_.ids(), testing::UnorderedElementsAre("a-1", "a-2", "none-3"));
+    EXPECT_THAT(relay.said(), testing::Not(HasSubstr("error:")));
 }
 
 TEST_P(Outbox, EventsOfAKeyArriveInTheOrderOfTheirCommitsOneAtATime) {
@@ -494,6 +497,7 @@ TEST_F(PostgresOutbox, TheFunctionRefusesWhatNoBrokerCanCarry) {
          {"semel.stage_json('', '/shop', 'paid', '{}')", "semel.stage_json('orders', '', 'paid', '{}')",
           "semel.stage_json('orders', '/shop', E'a\\nb', '{}')",
           "semel.stage_json('orders', '/shop', 'paid', '{}', id => null)",
+          "semel.stage_json('orders', '/shop', 'paid', null)",
           "semel.stage_json('orders', '/shop', 'paid', '{}', extensions => '{\"id\": \"1\"}')",
           "semel.stage_json('orders', '/shop', 'paid', '{}', extensions => '{\"A\": \"1\"}')"}) {
         PGresult* result = PQexec(look_.raw(), ("select " + call).c_str());
@@ -547,6 +551,27 @@ TEST_F(PostgresOutbox, RelaysFindTheirWayBackAfterTheDatabaseDroppedThem) {
         ASSERT_TRUE(until([&] { return broker_.ids().back() == "a-" + std::to_string(i); }));
     }
     ASSERT_TRUE(empty());
+}
+
+TEST_F(PostgresOutbox, RepliesThatAreLostCostCopiesAtMost) {
+    Gate gate(database_.port());
+    std::atomic<int> pieces = 0;
+    gate.watch([&](Direction direction, std::string_view piece) {
+        return direction == Direction::to_client && ++pieces % 40 == 0 ? 0 : piece.size();
+    });
+    const Relay relay(database_.uri_at_port(gate.port()), broker_);
+    Stager stager(database_.uri());
+    int staged_so_far = 0;
+    while (gate.cuts() < 5 && staged_so_far < 5000) stager.commit({staged("a", staged_so_far++)});
+    EXPECT_GE(gate.cuts(), 5);
+    ASSERT_TRUE(empty());
+    std::set<std::string> seen;
+    for (const std::string& id : broker_.ids())
+        if (!seen.contains(id)) {
+            EXPECT_EQ(id, fmt::format("a-{}", seen.size()));
+            seen.insert(id);
+        }
+    EXPECT_EQ(seen.size(), staged_so_far);
 }
 
 }  // namespace

@@ -12,8 +12,8 @@
 #include "outbox/points.hpp"
 #include "outbox/publishers.hpp"
 #include "outbox/pump.hpp"
+#include "relay_to.hpp"
 #include "staging.hpp"
-#include "support/postgres.hpp"
 
 namespace semel::outbox {
 
@@ -30,30 +30,8 @@ void reach(Point point) {
 
 }  // namespace semel::outbox
 
-namespace {
-
-using namespace semel;
-
-outbox::To to(std::string_view broker) {
-    if (broker == "kafka") return outbox::KafkaOptions{.brokers = test::server_variable("SEMEL_TEST_KAFKA")};
-    if (broker == "rabbitmq") {
-        outbox::RabbitmqOptions options;
-        options.connection.url = test::server_variable("SEMEL_TEST_RABBITMQ");
-        return options;
-    }
-    if (broker == "nats") {
-        outbox::NatsOptions options;
-        options.connection.url = test::server_variable("SEMEL_TEST_NATS");
-        return options;
-    }
-    outbox::RedisOptions options;
-    options.connection.url = test::server_variable("SEMEL_TEST_REDIS");
-    return options;
-}
-
-}  // namespace
-
 int main(int argc, char** argv) {
+    using namespace semel;
     if (argc < 4) return 2;
     if (argc > 5) {
         const std::string_view point = argv[4];
@@ -69,7 +47,7 @@ int main(int argc, char** argv) {
     sigaddset(&signals, SIGTERM);
     pthread_sigmask(SIG_BLOCK, &signals, nullptr);
     const auto table = test::open_outbox_at(argv[1], argv[3]);
-    auto publisher = outbox::open_publisher(to(argv[2]));
+    auto publisher = outbox::open_publisher(test::relay_to(argv[2]));
     if (!publisher) return 2;
     // Small batches: more moments to die at.
     outbox::Pump pump(*table, **publisher,

@@ -228,7 +228,10 @@ void Wire::send_kept(const char* sql, const Params& params) {
     const auto kept = std::ranges::find(kept_, sql, &Kept::sql);
     const std::string name = kept != kept_.end() ? kept->name : name_of(sql);
     const Bound bound(params.values_);
-    if (kept == kept_.end()) {
+    // Not again within one round trip, where the server has yet to say that it did.
+    const bool asked = std::ranges::any_of(
+        queued_, [&](const Queued& each) { return each.prepares != nullptr && each.prepares == sql; });
+    if (kept == kept_.end() && !asked) {
         if (PQsendPrepare(connection_.get(), name.c_str(), sql, bound.count(), params.types_.data()) != 1)
             send_failed_ = true;
         queued_.push_back({sql});
