@@ -10,8 +10,6 @@ namespace {
 
 using Word = std::string_view;
 
-constexpr Word pem_right = "the path of a PEM file";
-
 }  // namespace
 
 std::optional<std::string> read_token(const Setting& setting) {
