@@ -2,6 +2,7 @@
 
 #include <array>
 #include <charconv>
+#include <limits>
 
 #include "base/assert.hpp"
 #include "base/bytes.hpp"
@@ -16,6 +17,8 @@ using State = IntentRecord::State;
 
 constexpr std::string_view magic = "semel intent 1 ";
 constexpr std::size_t digest_characters = 64;
+constexpr int status_least = 100;
+constexpr int status_most = 999;
 constexpr auto states = std::to_array<std::string_view>({"begun", "not-executed", "settled"});
 
 // ---- writing -------------------------------------------------------------------------------------------------------
@@ -77,13 +80,14 @@ public:
         return node == nullptr ? std::string() : std::string(node->text);
     }
 
-    std::int64_t number(std::string_view name) {
+    std::int64_t number(std::string_view name, std::int64_t least = 0,
+                        std::int64_t most = std::numeric_limits<std::int64_t>::max()) {
         const auto* const node = of_kind(name, JsonDocument::Kind::number);
         std::int64_t read = 0;
         if (node == nullptr) return read;
         const char* const end = node->text.data() + node->text.size();
         const auto [rest, error] = std::from_chars(node->text.data(), end, read);
-        if (error != std::errc{} || rest != end) ok_ = false;
+        if (error != std::errc{} || rest != end || read < least || read > most) ok_ = false;
         return read;
     }
 
@@ -130,7 +134,7 @@ private:
 
 HttpAnswer read_answer(Members& in, std::string_view body) {
     HttpAnswer answer;
-    answer.status = static_cast<int>(in.number("status"));
+    answer.status = static_cast<int>(in.number("status", status_least, status_most));
     answer.fields = in.fields("fields");
     answer.whole = in.truth("whole");
     answer.body = body;
@@ -148,7 +152,7 @@ std::optional<Outcome> read_outcome(Members in, std::string_view body) {
         outcome = Refused{std::move(answer), in.truth("replayed"), in.truth("doubt")};
     } else if (end == "not-retained") {
         NotRetained read;
-        if (!in.is_null("status")) read.status = static_cast<int>(in.number("status"));
+        if (!in.is_null("status")) read.status = static_cast<int>(in.number("status", status_least, status_most));
         outcome = read;
     }
     if (!in.ok()) return std::nullopt;

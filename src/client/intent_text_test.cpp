@@ -70,8 +70,8 @@ TEST(ClientIntentText, WhatWasNeverWrittenSoIsRefused) {
     for (const std::string& content :
          {std::string(), std::string("\n"), std::string("{}\n"), std::string("[]\n"), json.substr(0, json.size() - 1),
           with(R"("begun")", R"("other")"), with(R"("begun")", R"("settled")"), with(R"("tries":3)", R"("tries":"3")"),
-          with(R"("tries":3)", R"("tries":3.5)"), with(R"("method":"POST")", R"("method":7)"),
-          with(R"("method":"POST",)", ""), with(R"("k \"1\"")", R"("")"),
+          with(R"("tries":3)", R"("tries":3.5)"), with(R"("tries":3)", R"("tries":-3)"),
+          with(R"("method":"POST")", R"("method":7)"), with(R"("method":"POST",)", ""), with(R"("k \"1\"")", R"("")"),
           with("}\n", R"(,"outcome":{"end":"succeeded"}})"
                       "\n"),
           with("}\n", R"(,"outcome":{"end":"other"}})"
