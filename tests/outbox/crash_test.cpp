@@ -155,12 +155,12 @@ TEST_P(OutboxCrash, KilledAtEveryPoint) {
 
 TEST_P(OutboxCrash, OnePausedForLongerThanItsLeaseAndOneKilled) {
     Child sleeper = relay();
-    sleeper.start({"sleeper", "pause", "3"});
+    sleeper.start({"sleeper", "pause", "0"});
     stage_all(0, 100);
     ASSERT_TRUE(sleeper.stopped());
     // Its lease runs out: the next one has its work, and dies of it; then the third.
     Child victim = relay();
-    victim.start({"victim", "confirm", "3"});
+    victim.start({"victim", "confirm", "0"});
     stage_all(100, 100);
     const auto deadline = Steady::now() + patience;
     std::optional<int> ended;
