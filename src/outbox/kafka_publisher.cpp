@@ -132,13 +132,28 @@ public:
             rd_kafka_header_add(headers, "content-type", -1, event.data_content_type.data(),
                                 static_cast<ssize_t>(event.data_content_type.size()));
         const std::string& key = row.staged.ordering_key;
-        const rd_kafka_resp_err_t error =
-            rd_kafka_producev(client_.get(), RD_KAFKA_V_TOPIC(row.staged.topic.c_str()),
-                              RD_KAFKA_V_VALUE(const_cast<char*>(event.data.data()), event.data.size()),
-                              RD_KAFKA_V_KEY(key.empty() ? nullptr : const_cast<char*>(key.data()), key.size()),
-                              RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY), RD_KAFKA_V_HEADERS(headers),
-                              RD_KAFKA_V_OPAQUE(new OutboxPlace(row.place)), RD_KAFKA_V_END);
+        auto place = std::make_unique<OutboxPlace>(row.place);
+        // librdkafka only reads the memory, and copies it.
+        const auto memory = [](const std::string& text) {
+            return const_cast<char*>(text.data());  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+        };
+        std::array<rd_kafka_vu_t, 6> parts{};
+        parts[0].vtype = RD_KAFKA_VTYPE_TOPIC;
+        parts[0].u.cstr = row.staged.topic.c_str();
+        parts[1].vtype = RD_KAFKA_VTYPE_VALUE;
+        parts[1].u.mem = {memory(event.data), event.data.size()};
+        parts[2].vtype = RD_KAFKA_VTYPE_KEY;
+        parts[2].u.mem = {key.empty() ? nullptr : memory(key), key.size()};
+        parts[3].vtype = RD_KAFKA_VTYPE_MSGFLAGS;
+        parts[3].u.i = RD_KAFKA_MSG_F_COPY;
+        parts[4].vtype = RD_KAFKA_VTYPE_HEADERS;
+        parts[4].u.headers = headers;
+        parts[5].vtype = RD_KAFKA_VTYPE_OPAQUE;
+        parts[5].u.ptr = place.get();
+        const kafka::ErrorPtr failure(rd_kafka_produceva(client_.get(), parts.data(), parts.size()));
+        const auto error = failure == nullptr ? RD_KAFKA_RESP_ERR_NO_ERROR : rd_kafka_error_code(failure.get());
         if (error == RD_KAFKA_RESP_ERR_NO_ERROR) {
+            static_cast<void>(place.release());  // until its report
             if (on_their_way_++ == 0) heard_ = Steady::now();
             return Handed{};
         }
