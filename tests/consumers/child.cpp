@@ -47,17 +47,14 @@ std::optional<int> Child::ended() {
     return status;
 }
 
-bool Child::stopped() {
+bool Child::wait_until_stopped() {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes{1};
     while (pid_ > 0 && std::chrono::steady_clock::now() < deadline) {
-        int status = 0;
-        if (waitpid(pid_, &status, WNOHANG | WUNTRACED) == pid_) return WIFSTOPPED(status);
+        if (stopped()) return true;
         std::this_thread::sleep_for(std::chrono::milliseconds{10});
     }
     return false;
 }
-
-void Child::resume() { kill(pid_, SIGCONT); }
 
 int Child::stop() {
     int status = -1;

@@ -25,10 +25,8 @@ public:
     void go_on();
     /// Its wait status if it has ended since the last look.
     std::optional<int> ended();
-    /// Waits until it is stopped (SIGSTOP). False: it is not, within a minute.
-    bool stopped();
-    /// Lets it go on.
-    void resume();
+    /// Waits until it has stopped. False: it has not, within a minute.
+    bool wait_until_stopped();
     /// Asks it to end (SIGTERM) and waits; its wait status, or -1 if there is none.
     int stop();
 

@@ -157,7 +157,7 @@ TEST_P(OutboxCrash, OnePausedForLongerThanItsLeaseAndOneKilled) {
     Child sleeper = relay();
     sleeper.start({"sleeper", "pause", "0"});
     stage_all(0, 100);
-    ASSERT_TRUE(sleeper.stopped());
+    ASSERT_TRUE(sleeper.wait_until_stopped());
     // Its lease runs out: the next one has its work, and dies of it; then the third.
     Child victim = relay();
     victim.start({"victim", "confirm", "0"});
@@ -169,7 +169,7 @@ TEST_P(OutboxCrash, OnePausedForLongerThanItsLeaseAndOneKilled) {
     Child third = relay();
     third.start({"third"});
     ASSERT_TRUE(empty_soon());
-    sleeper.resume();
+    sleeper.go_on();
     stage_all(200, 100);
     judge();
     EXPECT_TRUE(exited_well(third.stop()));
