@@ -97,8 +97,9 @@ struct InDoubt {
 };
 using Reply = std::variant<Answered, NotSent, InDoubt>;
 
-/// An answer over HTTP, judged as the gateway judges one: 401, 425 and 429 were not executed; nobody knows about 408, 502,
-/// 503 and 504; everything else was answered, and 2xx is conclusive under doubt.
+/// An answer over HTTP: 2xx was executed, also under doubt; 401, 425 and 429 were not executed and may be tried again; other
+/// 4xx were refused for good, which under doubt says nothing of an earlier try. Nobody knows about 408, 3xx and 5xx: a redirect is
+/// no receipt, and a 500 may come after the effect. Where a provider says more about a status, judge that yourself first.
 Reply http_reply(std::int32_t status, std::string body);
 
 /// Makes one call. What it throws counts as InDoubt.
@@ -152,7 +153,8 @@ struct Failed {
     Outcome outcome{};
     bool replayed = false;
 };
-/// It may have happened and may not be repeated, now or ever.
+/// It may have happened, and this perform() does not repeat it: it never may be, or its limits are reached, or it was asked to
+/// stop. The same intent performed again tells what is known then.
 struct OutcomeUnknown {
     std::optional<TimePoint> since{};
     std::string why{};

@@ -18,9 +18,10 @@ LeaseKeeper::LeaseKeeper(Committer& committer)
           }
       }) {}
 
-void LeaseKeeper::add(const Holder& holder, Duration lease, std::chrono::steady_clock::time_point sent) {
+void LeaseKeeper::add(const Holder& holder, Duration lease, std::chrono::steady_clock::time_point sent,
+                      std::chrono::steady_clock::time_point until) {
     const std::lock_guard lock(mutex_);
-    kept_.push_back({holder, lease, sent + lease / 3});
+    kept_.push_back({holder, lease, sent + lease / 3, until});
 }
 
 void LeaseKeeper::remove(const Holder& holder) {
@@ -35,7 +36,7 @@ void LeaseKeeper::renew() {
     {
         const std::lock_guard lock(mutex_);
         for (Kept& kept : kept_) {
-            if (kept.next > now) continue;
+            if (kept.next > now || kept.until <= now) continue;
             kept.next = now + kept.lease / 3;
             due.push_back(kept.holder);
         }

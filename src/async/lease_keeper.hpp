@@ -15,8 +15,10 @@ namespace semel {
 class LeaseKeeper {
 public:
     explicit LeaseKeeper(Committer& committer);
-    /// From when its claim was sent on: the grant may have been long on its way.
-    void add(const Holder& holder, Duration lease, std::chrono::steady_clock::time_point sent);
+    /// From when its claim was sent on; until `until`, when whatever is done under it should long be over: somebody who hangs
+    /// must not hold it for ever.
+    void add(const Holder& holder, Duration lease, std::chrono::steady_clock::time_point sent,
+             std::chrono::steady_clock::time_point until = std::chrono::steady_clock::time_point::max());
     void remove(const Holder& holder);
 
 private:
@@ -25,6 +27,7 @@ private:
         Holder holder;
         Duration lease;
         std::chrono::steady_clock::time_point next;
+        std::chrono::steady_clock::time_point until;
     };
     Committer& committer_;
     std::mutex mutex_;
@@ -36,9 +39,10 @@ private:
 /// Keeps one lease for as long as this lives.
 class KeptLease {
 public:
-    KeptLease(LeaseKeeper& keeper, const Holder& holder, Duration lease, std::chrono::steady_clock::time_point sent)
+    KeptLease(LeaseKeeper& keeper, const Holder& holder, Duration lease, std::chrono::steady_clock::time_point sent,
+              std::chrono::steady_clock::time_point until = std::chrono::steady_clock::time_point::max())
         : keeper_(keeper), holder_(holder) {
-        keeper_.add(holder_, lease, sent);
+        keeper_.add(holder_, lease, sent, until);
     }
     ~KeptLease() { keeper_.remove(holder_); }
     KeptLease(const KeptLease&) = delete;

@@ -20,6 +20,7 @@ namespace semel::effects {
 namespace {
 
 constexpr std::size_t page_max = 200;
+constexpr std::size_t waiting_per_worker = 4;
 constexpr std::string_view remover = "completer";
 
 std::string_view what_it_came_to(const WorkflowAnswer& answer) {
@@ -121,6 +122,8 @@ private:
         }
         {
             const std::lock_guard lock(mutex_);
+            // The rest is found at the next look: what waits here is held in memory, inputs and all.
+            if (tasks_.size() >= waiting_per_worker * std::max<std::size_t>(options_.parallel, 1)) return semel::Done{};
             if (!under_way_.insert(record.id).second) return semel::Done{};
             tasks_.push_back({&workflow, std::move(record)});
         }

@@ -234,5 +234,22 @@ TEST_F(Machine, AFailingStoreSaysWhetherSomethingWasSent) {
               Code::indeterminate);
 }
 
+TEST(HttpReply, OnlySuccessIsAReceiptAndOnlyARefusalAFailure) {
+    const auto judged = [](std::int32_t status) -> std::string {
+        const Reply reply = http_reply(status, "");
+        if (std::holds_alternative<NotSent>(reply)) return "not sent";
+        if (std::holds_alternative<InDoubt>(reply)) return "in doubt";
+        const auto& answered = std::get<Answered>(reply);
+        return std::string(failed(answered.outcome) ? "failed" : "done") + (answered.conclusive ? ", conclusive" : "");
+    };
+    for (std::int32_t status = 100; status < 600; ++status) {
+        std::string expected = "in doubt";
+        if (status >= 200 && status < 300) expected = "done, conclusive";
+        if (status >= 400 && status < 500 && status != 408) expected = "failed";
+        if (status == 401 || status == 425 || status == 429) expected = "not sent";
+        EXPECT_EQ(judged(status), expected) << status;
+    }
+}
+
 }  // namespace
 }  // namespace semel::effects

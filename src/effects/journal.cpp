@@ -80,15 +80,6 @@ std::string listed(const std::vector<JournalStep>& steps) {
     return text;
 }
 
-/// The key of a step that the older version did not have: its name, unless another step has that.
-std::string new_key(const std::string& name, std::uint32_t version, const std::vector<JournalStep>& older) {
-    const auto taken = [&](const std::string& key) {
-        return std::ranges::any_of(older, [&](const JournalStep& s) { return s.key == key; });
-    };
-    if (!taken(name)) return name;
-    return fmt::format("{} v{}", name, version);
-}
-
 }  // namespace
 
 std::string_view name(StepKind kind) { return kind == StepKind::local ? "local" : "external"; }
@@ -224,10 +215,16 @@ Result<Journal> adopt(const Definition& definition, const Journal& stored) {
                 "step {} was {} in version {} of workflow {} and is {} in version {}: give it another "
                 "name and drop the old one",
                 now, name(old.kind), stored.version, definition.name, name(found->kind), definition.version));
+        if (!found->key.empty())
+            return changed(
+                fmt::format("two steps of version {} of workflow {} become step {} in version {}: name each in "
+                            "`renamed` or `dropped`",
+                            stored.version, definition.name, now, definition.version));
         found->key = old.key;
     }
+    // Not the name alone: a step that an even older version had, and that was dropped, may have been called the same.
     for (JournalStep& step : mine.steps)
-        if (step.key.empty()) step.key = new_key(step.name, definition.version, stored.steps);
+        if (step.key.empty()) step.key = fmt::format("{} v{}", step.name, definition.version);
     return mine;
 }
 

@@ -74,10 +74,20 @@ TEST(Journal, ADefinitionWithOtherStepsIsRefusedAndSaysWhy) {
              Row{order(2, {local("a"), external("b")}), "does not say in `continues`"},
              Row{order(2, {local("a"), external("c")}, {{1, {}, {}}}), "had a step b"},
              Row{order(2, {local("a"), local("b")}, {{1, {}, {}}}), "was external in version 1"},
+             Row{order(2, {local("a"), external("b")}, {{1, {{"a", "b"}}, {}}}), "was local in version 1"},
          }) {
         const auto adopted = adopt(row.definition, begun);
         ASSERT_FALSE(adopted) << row.why;
         EXPECT_THAT(adopted.failure().message, HasSubstr(row.why));
+    }
+}
+
+TEST(Journal, TwoStepsDoNotBecomeOne) {
+    const Journal begun = fresh_journal(order(1, {local("a"), local("b")}));
+    for (const auto& renamed : {std::map<std::string, std::string>{{"a", "b"}}, {{"a", "c"}, {"b", "c"}}}) {
+        const auto adopted = adopt(order(2, {local("b"), local("c")}, {{1, renamed, {}}}), begun);
+        ASSERT_FALSE(adopted);
+        EXPECT_THAT(adopted.failure().message, HasSubstr("two steps of version 1"));
     }
 }
 
@@ -87,13 +97,18 @@ TEST(Journal, AContinuedRunKeepsTheKeysOfItsSteps) {
     const auto second =
         adopt(order(2, {external("bee"), local("a"), local("new")}, {{1, {{"b", "bee"}}, {"fax"}}}), begun);
     ASSERT_TRUE(second) << second.failure().message;
-    EXPECT_EQ(keys(*second), (std::vector<std::string>{"b", "a", "new"}));
+    EXPECT_EQ(keys(*second), (std::vector<std::string>{"b", "a", "new v2"}));
     EXPECT_EQ(second->payload, "input");
     // Through another version; and a new step that is called as an old one was keyed does not take over its key.
     const auto third =
         adopt(order(3, {external("c"), local("a"), local("new"), local("b")}, {{2, {{"bee", "c"}}, {}}}), *second);
     ASSERT_TRUE(third) << third.failure().message;
-    EXPECT_EQ(keys(*third), (std::vector<std::string>{"b", "a", "new", "b v3"}));
+    EXPECT_EQ(keys(*third), (std::vector<std::string>{"b", "a", "new v2", "b v3"}));
+    // Nor does one that is called as a step was that has been dropped in between.
+    const auto fourth =
+        adopt(order(4, {external("c"), local("a"), local("new"), local("b"), local("fax")}, {{3, {}, {}}}), *third);
+    ASSERT_TRUE(fourth) << fourth.failure().message;
+    EXPECT_EQ(keys(*fourth).back(), "fax v4");
 }
 
 }  // namespace

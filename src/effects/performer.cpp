@@ -111,11 +111,12 @@ private:
         if (Steady::now() >= begin_before(sent_, policy_.lease))
             return machine_.call_answered(NotSent{"the claim was granted too late to begin", std::nullopt});
         if (stop_.stop_requested()) return machine_.call_answered(NotSent{"it was asked to stop", std::nullopt});
-        kept_.emplace(keeper_, holder_, policy_.lease);
+        const auto deadline = Steady::now() + intent_.provider.call_deadline;
+        kept_.emplace(keeper_, holder_, policy_.lease, sent_, deadline + policy_.lease);
         const Call call{.key = operation_.key,
                         .tries = act.claimed.tries,
                         .doubt = act.claimed.doubt,
-                        .deadline = Steady::now() + intent_.provider.call_deadline,
+                        .deadline = deadline,
                         .stop = stop_};
         Reply reply;
         try {

@@ -35,17 +35,11 @@ Provider Provider::checkout_com() { return deduplicating("Checkout.com", hours{2
 Provider Provider::truelayer() { return deduplicating("TrueLayer", hours{24 * 30}); }
 
 Reply http_reply(std::int32_t status, std::string body) {
-    switch (status) {
-        case 401:
-        case 425:
-        case 429: return NotSent{"the other side answered " + std::to_string(status), std::nullopt};
-        case 408:
-        case 502:
-        case 503:
-        case 504: return InDoubt{"the other side answered " + std::to_string(status), std::nullopt};
-        default: break;
-    }
-    return Answered{{status, std::move(body), true}, status >= 200 && status < 300};
+    std::string said = "the other side answered " + std::to_string(status);
+    if (status >= 200 && status < 300) return Answered{{status, std::move(body), true}, true};
+    if (status == 401 || status == 425 || status == 429) return NotSent{std::move(said), std::nullopt};
+    if (status >= 400 && status < 500 && status != 408) return Answered{{status, std::move(body), true}, false};
+    return InDoubt{std::move(said), std::nullopt};
 }
 
 }  // namespace semel::effects

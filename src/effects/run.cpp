@@ -30,7 +30,7 @@ public:
           what_(what),
           stop_(stop),
           holder_{what.operation.id(), what.claimed.token, what.claimed.attempt},
-          kept_(workshop.keeper, holder_, workshop.options.lease) {}
+          kept_(workshop.keeper, holder_, workshop.options.lease, what.sent) {}
 
     [[nodiscard]] const Operation& operation() const override { return what_.operation; }
     [[nodiscard]] const std::string& input() const override { return what_.input; }
@@ -299,7 +299,11 @@ Result<std::unique_ptr<Inbox>> InboxPool::take() {
         }
     }
     if (!open_) return Failure{Code::invalid, "the workflow has no inbox for its local steps"};
-    return open_();
+    try {
+        return open_();
+    } catch (...) {
+        return Failure{Code::unavailable, "open the inbox of the local steps: " + what_was_thrown()};
+    }
 }
 
 void InboxPool::give_back(std::unique_ptr<Inbox> inbox) {

@@ -54,6 +54,7 @@ struct RunOf {
     Claimed claimed{};
     std::string input{};
     std::string correlation{};
+    std::chrono::steady_clock::time_point sent{};  ///< when its claim was
 };
 
 /// Runs it as far as it goes; what is left is abandoned, so that somebody else can take it at once.

@@ -103,6 +103,7 @@ public:
     Result<WorkflowAnswer> claim_and_run(const Operation& operation, const Fingerprint& fingerprint,
                                          const std::string& input, const std::string& correlation,
                                          const std::stop_token& stop) {
+        const auto sent = std::chrono::steady_clock::now();
         const auto answer = committer_.claim({.operation = operation,
                                               .fingerprint = fingerprint,
                                               .attempt = {},
@@ -114,7 +115,7 @@ public:
         return std::visit(
             match{[&](const Claimed& claimed) -> R {
                       if (options_.at) options_.at("claimed");
-                      return effects::run(shop_, {operation, claimed, input, correlation}, stop);
+                      return effects::run(shop_, {operation, claimed, input, correlation, sent}, stop);
                   },
                   [&](const Replay& replay) -> R { return ended(replay.outcome, true); },
                   [&](const Busy& busy) -> R { return WorkflowAnswer{busy}; },
@@ -194,7 +195,8 @@ Result<std::optional<std::string>> Workflow::parked_at(const Record& record) {
         const Policy& policy = (*step)->policy;
         const bool repeatable =
             policy.on_unknown == OnUnknown::retry && *now < later((*step)->created, policy.dedup_window);
-        return !repeatable && ((*step)->state == State::unknown || lease_is_over(**step, *now));
+        // One whose lease is over is not yet called unknown: the next run's claim does that, for everybody to see.
+        return !repeatable && (*step)->state == State::unknown;
     };
     for (std::size_t i = 0; i < adopted->steps.size(); ++i) {
         const Step& step = definition().steps[i];
