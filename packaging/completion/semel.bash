@@ -3,12 +3,20 @@ _semel() {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} path=semel word words='' files=''
     for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
         case "$path $word" in
-            "semel gateway"|"semel relay"|"semel demo"|"semel ops"|"semel ops list"|"semel ops show"|"semel ops resolve"|"semel ops sweep"|"semel dead"|"semel dead list"|"semel dead show"|"semel dead retry"|"semel dead drop"|"semel consumer"|"semel consumer list"|"semel consumer replay"|"semel consumer forget"|"semel migrate"|"semel key"|"semel key new"|"semel key check"|"semel key derive"|"semel fingerprint"|"semel verify"|"semel completion") path="$path $word" ;;
+            "semel gateway"|"semel relay"|"semel outbox"|"semel outbox stuck"|"semel outbox stuck list"|"semel outbox stuck retry"|"semel outbox stuck drop"|"semel demo"|"semel ops"|"semel ops list"|"semel ops show"|"semel ops resolve"|"semel ops sweep"|"semel dead"|"semel dead list"|"semel dead show"|"semel dead retry"|"semel dead drop"|"semel consumer"|"semel consumer list"|"semel consumer replay"|"semel consumer forget"|"semel migrate"|"semel key"|"semel key new"|"semel key check"|"semel key derive"|"semel fingerprint"|"semel call"|"semel verify"|"semel completion") path="$path $word" ;;
         esac
     done
     case "$path $previous" in
         "semel gateway --config") files=yes ;;
         "semel relay --config") files=yes ;;
+        "semel outbox --config") files=yes ;;
+        "semel outbox stuck list --store") words='' ;;
+        "semel outbox stuck list --outbox") words='' ;;
+        "semel outbox stuck retry --store") words='' ;;
+        "semel outbox stuck retry --outbox") words='' ;;
+        "semel outbox stuck drop --store") words='' ;;
+        "semel outbox stuck drop --outbox") words='' ;;
+        "semel outbox stuck drop --why") words='' ;;
         "semel demo --payments") words='' ;;
         "semel demo --seed") words='' ;;
         "semel demo --listen") words='' ;;
@@ -61,6 +69,23 @@ _semel() {
         "semel fingerprint --if-match") words='' ;;
         "semel fingerprint --include") words='' ;;
         "semel fingerprint --exclude") words='' ;;
+        "semel call -X") words='' ;;
+        "semel call --method") words='' ;;
+        "semel call -d") words='' ;;
+        "semel call --data") words='' ;;
+        "semel call -H") words='' ;;
+        "semel call --header") words='' ;;
+        "semel call --cacert") files=yes ;;
+        "semel call --cert") files=yes ;;
+        "semel call --cert-key") files=yes ;;
+        "semel call --intent") words='' ;;
+        "semel call --key") words='' ;;
+        "semel call --state") words='' ;;
+        "semel call --forget") words='' ;;
+        "semel call --key-header") words='' ;;
+        "semel call --budget") words='' ;;
+        "semel call --tries") words='' ;;
+        "semel call --timeout") words='' ;;
         "semel verify -X") words='' ;;
         "semel verify --method") words='' ;;
         "semel verify -d") words='' ;;
@@ -93,9 +118,14 @@ _semel() {
         "semel verify --metrics-file") files=yes ;;
         *)
             case $path in
-                "semel") words='gateway relay demo ops dead consumer migrate key fingerprint verify completion -h --help --version' ;;
+                "semel") words='gateway relay outbox demo ops dead consumer migrate key fingerprint call verify completion -h --help --version' ;;
                 "semel gateway") words='-h --help --config --check' ;;
                 "semel relay") words='-h --help --config --check' ;;
+                "semel outbox") words='stuck -h --help --config --check' ;;
+                "semel outbox stuck") words='list retry drop -h --help' ;;
+                "semel outbox stuck list") words='-h --help --store --outbox --json' ;;
+                "semel outbox stuck retry") words='-h --help --store --outbox --json' ;;
+                "semel outbox stuck drop") words='-h --help --store --outbox --json --why' ;;
                 "semel demo") words='-h --help --once --payments --seed --listen --keep' ;;
                 "semel ops") words='list show resolve sweep -h --help' ;;
                 "semel ops list") words='-h --help --store --scope --tenant --state --older-than --newer-than --correlation --limit --cursor --json' ;;
@@ -117,6 +147,7 @@ _semel() {
                 "semel key check") words='-h --help --header --format --json' ;;
                 "semel key derive") words='-h --help --scope --key --step --attempt' ;;
                 "semel fingerprint") words='-h --help --content-type --method --path --query --if-match --raw --include --exclude --json' files=yes ;;
+                "semel call") words='-h --help -X --method -d --data -H --header --cacert --cert --cert-key --intent --key --state --no-store-body --forget --key-header --bare-key --budget --tries --timeout --json' ;;
                 "semel verify") words='-h --help -X --method -d --data -H --header --key-header --key-format --quoted-key --key-optional --other-data --other-tenant --error-header --error-data --secret-header --literal --cacert --count-command --count-sql --count-url --count-pointer --count-header --count-within --count-settle --scenario --skip --list --parallel --timeout --retry-within --json --junit --all-exchanges --every --rounds --metrics-file' ;;
                 "semel completion") words='bash zsh fish -h --help' ;;
             esac
