@@ -40,7 +40,8 @@ struct NotRetained {
     bool operator==(const NotRetained&) const = default;
 };
 
-/// A final answer that is no 2xx: to send the same again would change nothing.
+/// A final answer that is no 2xx: to send the same again would change nothing. With `doubt`, or if the world can change it
+/// (401, 403, 404, 407, redirects), the intent stays open: another run sends again, with the same key.
 struct Refused {
     HttpAnswer answer{};
     bool replayed = false;

@@ -4,6 +4,7 @@
 
 #include "base/json.hpp"
 #include "cli/exit_code.hpp"
+#include "client/decision.hpp"
 #include "semel/ledger.hpp"
 
 namespace semel::cli {
@@ -69,8 +70,7 @@ std::string gave_up(const GaveUp& end, std::string_view tries, std::string_view 
 std::string refused(const Refused& end, std::string_view tries, std::string_view again) {
     std::string text = fmt::format("refused: {}, {}", answered(end.answer.status, end.replayed), tries);
     if (end.doubt) text += "; an earlier try may have been executed nevertheless";
-    if (!end.replayed &&
-        (end.answer.status < 400 || end.answer.status == 401 || end.answer.status == 403 || end.answer.status == 404))
+    if (!client::is_settled(end))
         text += fmt::format("; when that is put right, to repeat the same operation: {}", again);
     return text + cut(end.answer);
 }

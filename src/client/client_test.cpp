@@ -238,6 +238,21 @@ TEST(Client, ARefusalThatTheWorldCanChangeIsAskedForAgain) {
     EXPECT_TRUE(std::holds_alternative<Succeeded>(client.call(pay(server.url()), "a", *journal)->outcome));
 }
 
+TEST(Client, ARefusalDoesNotEndWhatAnEarlierTryMayHaveDone) {
+    for (const std::string_view no :
+         {"HTTP/1.1 400 No\r\nContent-Length: 0\r\n\r\n", "HTTP/1.1 422 No\r\nContent-Length: 0\r\n\r\n"}) {
+        Scripted server({"", no, created});
+        const auto journal = memory_journal();
+        auto client = Client::open(quick()).value();
+        const auto first = client.call(pay(server.url()), "a", *journal);
+        EXPECT_TRUE(std::get<Refused>(first->outcome).doubt);
+        EXPECT_EQ(journal->hold("a").value()->record()->state, State::begun);
+        const auto second = client.call(pay(server.url()), "a", *journal);
+        EXPECT_TRUE(std::holds_alternative<Succeeded>(second->outcome));
+        EXPECT_EQ(second->key, first->key);
+    }
+}
+
 TEST(Client, WritesTheKeyAsItIsAskedTo) {
     Scripted server({created});
     Options options = quick();

@@ -35,6 +35,8 @@ Decision by_answer(HttpAnswer answer, TimePoint now) {
         return Again{retry_after(answer, now), false, answered(status, problem)};
     if (problem && problem->slug == "outcome-unknown") return OutcomeUnknown{std::move(answer)};
     if (problem && problem->slug == "outcome-not-retained") return NotRetained{problem->outcome_status};
+    // Others say 409 of an earlier request that is still being executed, too, each in words of its own.
+    if (status == 409 && !problem) return Again{retry_after(answer, now), false, answered(status, problem)};
     if (is_retried(status))
         return Again{retry_after(answer, now), status == 425 || status == 429 || (problem && nothing_began(*problem)),
                      answered(status, problem)};
@@ -58,8 +60,8 @@ bool is_settled(const Outcome& outcome) {
     return std::visit(match{[](const Succeeded&) { return true; }, [](const NotRetained&) { return true; },
                             [](const Refused& refused) {
                                 const int status = refused.answer.status;
-                                return refused.replayed || (status >= 400 && status != 401 && status != 403 &&
-                                                            status != 404 && status != 407);
+                                return refused.replayed || (!refused.doubt && status >= 400 && status != 401 &&
+                                                            status != 403 && status != 404 && status != 407);
                             },
                             [](const OutcomeUnknown&) { return false; }, [](const GaveUp&) { return false; }},
                       outcome);

@@ -6,6 +6,7 @@
 //   2xx                                       final
 //   in-progress, of Semel                     again: an earlier try of ours, or of a twin, is being executed
 //   outcome-unknown, outcome-not-retained     final: the server says what it knows
+//   409 of anybody else                       again: many servers say so of what is still being executed
 //   408, 5xx                                  again: may have been executed
 //   425, 429                                  again: not executed, by what they mean
 //   anything else                             final: refused

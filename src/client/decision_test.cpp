@@ -58,8 +58,9 @@ TEST(ClientDecision, IsATable) {
                 {answer(401), "refused"},
                 {answer(404), "refused"},
                 {answer(408), "again"},
-                {answer(409), "refused"},
-                {answer(409, "", {{"Retry-After", "1"}}), "refused"},
+                {answer(409), "again"},
+                {answer(409, "", {{"Retry-After", "1"}}), "again"},
+                {answer(409, "other"), "refused"},
                 {answer(409, "in-progress"), "again"},
                 {answer(409, "outcome-unknown"), "unknown"},
                 {answer(409, "outcome-not-retained"), "not retained 201"},
@@ -99,7 +100,8 @@ TEST(ClientDecision, RetryAfterIsPassedOn) {
     } rows[] = {{"7", seconds{7}}, {"Sun, 06 Nov 1994 08:49:47 GMT", seconds{10}}, {"soon", std::nullopt}};
     for (const auto& row : rows)
         for (const HttpAnswer& each :
-             {answer(503, {}, {{"Retry-After", row.value}}), answer(409, "in-progress", {{"Retry-After", row.value}})})
+             {answer(503, {}, {{"Retry-After", row.value}}), answer(409, {}, {{"Retry-After", row.value}}),
+              answer(409, "in-progress", {{"Retry-After", row.value}})})
             EXPECT_EQ(std::get<Again>(decide(each, now)).after, row.after) << row.value;
 }
 
@@ -117,13 +119,16 @@ TEST(ClientDecision, WhatTheWorldCanStillChangeIsNotTheEnd) {
                 {NotRetained{}, true},
                 {Refused{answer(400)}, true},
                 {Refused{answer(402)}, true},
-                {Refused{answer(409)}, true},
+                {Refused{answer(409, "other")}, true},
                 {Refused{answer(410)}, true},
                 {Refused{answer(422)}, true},
                 {Refused{answer(301)}, false},
                 {Refused{answer(401)}, false},
                 {Refused{answer(403)}, false},
                 {Refused{answer(404)}, false},
+                {Refused{answer(407)}, false},
+                {Refused{answer(400), false, true}, false},
+                {Refused{answer(422, "key-reused"), false, true}, false},
                 {Refused{answer(401), true}, true},
                 {Refused{answer(500), true}, true},
                 {OutcomeUnknown{answer(409)}, false},
