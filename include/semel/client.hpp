@@ -25,6 +25,8 @@
 
 namespace semel::client {
 
+inline constexpr std::string_view key_header_default = "Idempotency-Key";
+
 // ---- what is known at the end --------------------------------------------------------------------------------------
 
 /// It was done: 2xx.
@@ -88,6 +90,8 @@ struct IntentRecord {
     std::string url{};
     std::string content_type{};
     std::string body_sha256{};  ///< in hex
+    std::string key_header{key_header_default};
+    bool bare_key = false;
     TimePoint created{};        ///< by this machine's clock, as are all of the journal
     TimePoint changed{};
     std::uint64_t tries = 0;  ///< of all runs that ended by themselves
@@ -139,7 +143,7 @@ struct RetryRules {
 };
 
 struct Options {
-    std::string key_header = "Idempotency-Key";
+    std::string key_header{key_header_default};
     bool bare_key = false;  ///< false: a Structured Field string, in quotes
     RetryRules retry{};
     Duration timeout = std::chrono::seconds{30};  ///< of one try, connecting included
@@ -159,7 +163,7 @@ public:
     ~Client();
 
     /// Has the intent done once: by asking the journal, then the server. The request's headers may differ from run to run
-    /// (credentials expire); method, URL, content type and body may not.
+    /// (credentials expire); method, URL, content type and body may not, nor how the key is written.
     ///
     /// A failure means that nothing was sent now: `invalid`, the request cannot be sent or is another one than this intent was
     /// begun with; `contended` and `corrupt` as Journal::hold says; others, the journal could not be written.

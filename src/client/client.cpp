@@ -5,13 +5,14 @@
 //                        +------ the run gave up, or died: it stays begun
 //
 //   died before it was persisted     absent: nothing was sent, the next run mints a key of its own
+//   died while it was persisted      absent, or begun and perhaps not durable: the next run persists it again before it sends
 //   died after, before a try         begun, though nothing was sent: the next run sends with the same key
 //   died during a try or a wait      begun: the next run sends with the same key; the server sees that it is the same
 //   died after the answer came       begun: the next run sends again, and gets the replay
 //   died after it was recorded       settled: the next run tells the recorded answer and sends nothing
 //
-// An intent is held while it runs, so that of two runs one sends. What is begun never changes its key, method, URL, content
-// type or body.
+// An intent is held while it runs, so that of two runs one sends. What is begun never changes its key, how that is written,
+// method, URL, content type or body.
 #include "semel/client.hpp"
 
 #include <fmt/format.h>
@@ -48,17 +49,19 @@ std::string_view content_type_of(const HttpRequest& request) {
     return {};
 }
 
-IntentRecord new_record(const HttpRequest& request, TimePoint now) {
+IntentRecord new_record(const HttpRequest& request, const Options& options, TimePoint now) {
     return {.key = mint_uuid7(),
             .method = request.method,
             .url = request.url,
             .content_type = std::string(content_type_of(request)),
             .body_sha256 = to_hex(sha256(request.body)),
+            .key_header = options.key_header,
+            .bare_key = options.bare_key,
             .created = now};
 }
 
 /// What the record and the request do not agree about, as far as it may be shown; empty: they agree.
-std::string difference(const IntentRecord& record, const HttpRequest& request) {
+std::string difference(const IntentRecord& record, const HttpRequest& request, const Options& options) {
     std::string found;
     const auto differ = [&](std::string text) { found += (found.empty() ? "" : "; ") + std::move(text); };
     if (record.method != request.method)
@@ -77,6 +80,13 @@ std::string difference(const IntentRecord& record, const HttpRequest& request) {
     if (record.body_sha256 != digest)
         differ(fmt::format("the body is another one (SHA-256 {} then, {} now)", record.body_sha256.substr(0, 12),
                            digest.substr(0, 12)));
+    // A server that looks elsewhere for the key, or reads it otherwise, takes the same operation for another one.
+    if (!http::same_name(record.key_header, options.key_header))
+        differ(fmt::format("the key's header was {} and is {}", in_quotes(record.key_header),
+                           in_quotes(options.key_header)));
+    if (record.bare_key != options.bare_key)
+        differ(options.bare_key ? "the key was written in quotes and now is not"
+                                : "the key was written without quotes and now is in them");
     return found;
 }
 
@@ -113,7 +123,7 @@ public:
         if (!held) return held.failure();
         std::optional<IntentRecord> record = (*held)->record();
         if (record) {
-            if (const std::string what = difference(*record, *request); !what.empty())
+            if (const std::string what = difference(*record, *request, options_); !what.empty())
                 return refused(
                     fmt::format("intent {}: it was begun as another request: {}; nothing was sent. Other "
                                 "work needs another name",
@@ -121,12 +131,12 @@ public:
             if (record->state == State::settled && record->outcome)
                 return Report{.outcome = *record->outcome, .key = record->key, .recorded = true};
         } else {
-            record = new_record(*request, clock_.wall());
+            record = new_record(*request, options_, clock_.wall());
         }
         const bool doubt = (*held)->record() && record->state == State::begun;
-        if (!doubt)
-            if (auto begun = save(**held, *record, State::begun); !begun)
-                return Failure{begun.failure().code, begun.failure().message + "; nothing was sent"};
+        // Also what was found begun: whoever wrote it may have died before it was durable.
+        if (auto begun = save(**held, *record, State::begun); !begun)
+            return Failure{begun.failure().code, begun.failure().message + "; nothing was sent"};
         reach(Point::after_persist);
         Ran ran = run_with(*request, record->key, doubt, stop);
         reach(Point::after_answer);

@@ -151,6 +151,26 @@ TEST(Client, AnotherRequestUnderTheSameIntentIsNotSent) {
     EXPECT_EQ(server.requests().size(), 1u);
 }
 
+TEST(Client, AKeyIsWrittenTheSameInEveryRun) {
+    Scripted server({unavailable});
+    const auto journal = memory_journal();
+    Options options = quick();
+    options.retry.tries_max = 1;
+    ASSERT_TRUE(Client::open(options).value().call(pay(server.url()), "a", *journal));
+    Options other = options;
+    other.key_header = "PayPal-Request-Id";
+    EXPECT_THAT(Client::open(other).value().call(pay(server.url()), "a", *journal).failure().message,
+                HasSubstr(R"(the key's header was "Idempotency-Key" and is "PayPal-Request-Id"; nothing was sent)"));
+    Options bare = options;
+    bare.bare_key = true;
+    EXPECT_THAT(Client::open(bare).value().call(pay(server.url()), "a", *journal).failure().message,
+                HasSubstr("the key was written in quotes and now is not; nothing was sent"));
+    EXPECT_EQ(server.requests().size(), 1u);
+    Options same = options;
+    same.key_header = "idempotency-key";
+    EXPECT_TRUE(Client::open(same).value().call(pay(server.url()), "a", *journal)) << "names of headers have no case";
+}
+
 TEST(Client, WhatWasSurelyNotExecutedIsRemembered) {
     const UnservedPort nobody;
     const auto journal = memory_journal();
@@ -164,17 +184,21 @@ TEST(Client, WhatWasSurelyNotExecutedIsRemembered) {
     }
 }
 
+IntentRecord begun(Key key, const HttpRequest& request) {
+    return {.key = std::move(key),
+            .method = "POST",
+            .url = request.url,
+            .content_type = "application/json",
+            .body_sha256 = to_hex(sha256(request.body)),
+            .state = State::begun};
+}
+
 TEST(Client, AfterACrashNobodyKnowsWhetherItWasSent) {
     const UnservedPort nobody;
     const auto journal = memory_journal();
     const HttpRequest request = pay(nobody.url());
     const Key key = Key::parse("k1").value();
-    EXPECT_TRUE(journal->hold("a").value()->save({.key = key,
-                                                  .method = "POST",
-                                                  .url = request.url,
-                                                  .content_type = "application/json",
-                                                  .body_sha256 = to_hex(sha256(request.body)),
-                                                  .state = State::begun}));
+    EXPECT_TRUE(journal->hold("a").value()->save(begun(key, request)));
     Options options = quick();
     options.retry.tries_max = 1;
     const auto report = Client::open(options).value().call(request, "a", *journal);
@@ -187,16 +211,17 @@ TEST(Client, AfterACrashNobodyKnowsWhetherItWasSent) {
 /// Fails to save: always, or from the second time on.
 class FailingJournal final : public Journal {
 public:
-    explicit FailingJournal(int saves) : left_(saves) {}
+    explicit FailingJournal(int saves, std::optional<IntentRecord> record = {})
+        : left_(saves), record_(std::move(record)) {}
     Result<std::unique_ptr<HeldIntent>> hold(std::string_view) override {
-        return std::unique_ptr<HeldIntent>(std::make_unique<Held>(left_));
+        return std::unique_ptr<HeldIntent>(std::make_unique<Held>(left_, record_));
     }
     Result<bool> forget(std::string_view) override { return false; }
 
 private:
     class Held final : public HeldIntent {
     public:
-        explicit Held(int& left) : left_(left) {}
+        Held(int& left, std::optional<IntentRecord> record) : left_(left), record_(std::move(record)) {}
         [[nodiscard]] const std::optional<IntentRecord>& record() const override { return record_; }
         Status save(const IntentRecord&) override {
             if (left_-- > 0) return Done{};
@@ -205,9 +230,10 @@ private:
 
     private:
         int& left_;
-        std::optional<IntentRecord> record_{};
+        std::optional<IntentRecord> record_;
     };
     int left_;
+    std::optional<IntentRecord> record_;
 };
 
 TEST(Client, NothingIsSentBeforeTheKeyIsDurable) {
@@ -216,6 +242,15 @@ TEST(Client, NothingIsSentBeforeTheKeyIsDurable) {
     const auto report = Client::open(quick()).value().call(pay(server.url()), "a", journal);
     ASSERT_FALSE(report);
     EXPECT_EQ(report.failure().code, Code::exhausted);
+    EXPECT_EQ(report.failure().message, "journal: the disk is full; nothing was sent");
+    EXPECT_TRUE(server.requests().empty());
+}
+
+TEST(Client, WhatIsFoundBegunIsMadeDurableBeforeItIsSent) {
+    Scripted server({created});
+    FailingJournal journal(0, begun(Key::parse("k1").value(), pay(server.url())));
+    const auto report = Client::open(quick()).value().call(pay(server.url()), "a", journal);
+    ASSERT_FALSE(report);
     EXPECT_EQ(report.failure().message, "journal: the disk is full; nothing was sent");
     EXPECT_TRUE(server.requests().empty());
 }

@@ -92,13 +92,14 @@ Status sync_folder(const std::string& folder) {
 
 /// Makes what is missing of it, for its owner only, durably.
 Status make_folder(const std::string& folder) {
-    struct stat found {};
-    if (stat(folder.c_str(), &found) == 0) {
-        if (S_ISDIR(found.st_mode)) return Done{};
-        return failed("it is no folder", folder, ENOTDIR);
-    }
     const std::size_t slash = folder.find_last_of('/');
     const std::string above = slash == std::string::npos ? "." : slash == 0 ? "/" : folder.substr(0, slash);
+    struct stat found {};
+    if (stat(folder.c_str(), &found) == 0) {
+        if (!S_ISDIR(found.st_mode)) return failed("it is no folder", folder, ENOTDIR);
+        // Whoever made it may have died before it was durable. Those who may not read what is above did not make it.
+        return access(above.c_str(), R_OK) == 0 ? sync_folder(above) : Done{};
+    }
     if (above != folder)
         if (auto made = make_folder(above); !made) return made;
     if (mkdir(folder.c_str(), private_folder) != 0 && errno != EEXIST)

@@ -179,6 +179,8 @@ std::string to_text(const IntentRecord& record) {
         .member("url", record.url)
         .member("content_type", record.content_type)
         .member("body_sha256", record.body_sha256)
+        .member("key_header", record.key_header)
+        .member("bare_key", record.bare_key)
         .member("created", micros(record.created))
         .member("changed", micros(record.changed))
         .member("tries", record.tries);
@@ -213,6 +215,8 @@ Result<IntentRecord> intent_from_text(std::string_view text) {
                         .changed = time_from_micros(in.number("changed")),
                         .tries = static_cast<std::uint64_t>(in.number("tries")),
                         .state = *state};
+    if (in.find("key_header")) record.key_header = in.text("key_header");
+    if (in.find("bare_key")) record.bare_key = in.truth("bare_key");
     if (const auto at = in.find("outcome")) {
         record.outcome = read_outcome(Members(*document, *at), content.substr(line + 1));
         if (!record.outcome) return corrupt("its outcome cannot be read");

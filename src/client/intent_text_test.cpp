@@ -17,6 +17,8 @@ IntentRecord record(State state = State::begun, std::optional<Outcome> outcome =
             .url = "http://h/p?a=1",
             .content_type = "application/json",
             .body_sha256 = std::string(64, 'a'),
+            .key_header = "PayPal-Request-Id",
+            .bare_key = true,
             .created = time_from_micros(5),
             .changed = time_from_micros(7),
             .tries = 3,
@@ -71,7 +73,8 @@ TEST(ClientIntentText, WhatWasNeverWrittenSoIsRefused) {
          {std::string(), std::string("\n"), std::string("{}\n"), std::string("[]\n"), json.substr(0, json.size() - 1),
           with(R"("begun")", R"("other")"), with(R"("begun")", R"("settled")"), with(R"("tries":3)", R"("tries":"3")"),
           with(R"("tries":3)", R"("tries":3.5)"), with(R"("tries":3)", R"("tries":-3)"),
-          with(R"("method":"POST")", R"("method":7)"), with(R"("method":"POST",)", ""), with(R"("k \"1\"")", R"("")"),
+          with(R"("method":"POST")", R"("method":7)"), with(R"("method":"POST",)", ""),
+          with(R"("bare_key":true)", R"("bare_key":1)"), with(R"("key_header":")", R"("key_header":7,"x":")"), with(R"("k \"1\"")", R"("")"),
           with("}\n", R"(,"outcome":{"end":"succeeded"}})"
                       "\n"),
           with("}\n", R"(,"outcome":{"end":"other"}})"
@@ -85,6 +88,20 @@ TEST(ClientIntentText, WhatWasNeverWrittenSoIsRefused) {
     }
     EXPECT_THAT(intent_from_text("").failure().message, HasSubstr("empty"));
     EXPECT_THAT(intent_from_text("semel intent 2 x").failure().message, HasSubstr("version"));
+}
+
+TEST(ClientIntentText, AKeyOfWhichNothingIsSaidIsWrittenAsUsual) {
+    const std::string good = to_text(record());
+    std::string json = good.substr(good.find('\n') + 1);
+    for (const std::string_view member : {R"("key_header":"PayPal-Request-Id",)", R"("bare_key":true,)"}) {
+        const std::size_t at = json.find(member);
+        ASSERT_NE(at, std::string::npos) << json;
+        json.erase(at, member.size());
+    }
+    const auto read = intent_from_text(sealed(json));
+    ASSERT_TRUE(read) << read.failure().message;
+    EXPECT_EQ(read->key_header, "Idempotency-Key");
+    EXPECT_FALSE(read->bare_key);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -11,10 +12,22 @@
 
 #include "semel/client.hpp"
 
+namespace {
+// Paths of what was synced, since it was last cleared.
+std::vector<std::string> synced;  // NOLINT(*-avoid-non-const-global-variables)
+}  // namespace
+
+// Instead of the C library's: whether something is durable cannot be seen otherwise without a power cut.
+extern "C" int fsync(int file) {
+    synced.push_back(std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(file)));
+    return static_cast<int>(syscall(SYS_fsync, file));
+}
+
 namespace semel::client {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using State = IntentRecord::State;
@@ -118,6 +131,19 @@ TEST(ClientFileJournal, IsReadableByItsOwnerOnlyAndLeavesNothingElse) {
     EXPECT_EQ(mode_of(calls + "/invoice-2026-11-17.intent"), 0600u);
     EXPECT_EQ(mode_of(calls), 0700u);
     EXPECT_EQ(mode_of(folder / "deep"), 0700u);
+}
+
+TEST(ClientFileJournal, IsDurableWhoeverMadeIt) {
+    const TemporaryFolder folder;
+    const std::string calls = folder / "calls";
+    for (const std::string_view whose : {"its own", "of a run that died before the sync"}) {
+        synced.clear();
+        const auto journal = file_journal(calls).value();
+        EXPECT_THAT(synced, Contains(fs::path(calls).parent_path().string())) << whose;
+        synced.clear();
+        EXPECT_TRUE(journal->hold("a").value()->save(record("k1")));
+        EXPECT_THAT(synced, ElementsAre(calls + "/a.intent.new", calls)) << whose;
+    }
 }
 
 TEST(ClientFileJournal, NoNameLeadsOutOfTheFolder) {
