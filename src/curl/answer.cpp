@@ -54,7 +54,9 @@ std::optional<Duration> retry_after(const HttpAnswer& answer, TimePoint now) {
     }
     const time_t at = curl_getdate(std::string(*value).c_str(), nullptr);
     if (at < 0) return std::nullopt;
-    const auto wait = Duration{std::chrono::seconds{at}} - now.time_since_epoch();
+    // Cut before it is counted in microseconds: a year may have ten digits.
+    const std::int64_t latest = micros(now) / 1'000'000 + retry_after_seconds_max + 1;
+    const auto wait = Duration{std::chrono::seconds{std::min<std::int64_t>(at, latest)}} - now.time_since_epoch();
     return std::clamp(wait, Duration::zero(), seconds_of(retry_after_seconds_max));
 }
 

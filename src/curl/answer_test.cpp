@@ -34,6 +34,8 @@ TEST(HttpAnswer, RetryAfterIsSecondsOrADate) {
                 {"Sun, 06 Nov 1994 08:49:36 GMT", seconds{0}},
                 {"99999999999999999999999", seconds{366L * 24 * 3600}},
                 {"Fri, 31 Dec 9999 23:59:59 GMT", seconds{366L * 24 * 3600}},
+                {"Fri, 31 Dec 1999999999 23:59:59 GMT", seconds{366L * 24 * 3600}},
+                {"Fri, 31 Dec 586523 23:59:59 GMT", seconds{366L * 24 * 3600}},
                 {"", std::nullopt},
                 {"-5", std::nullopt},
                 {"1.5", std::nullopt},

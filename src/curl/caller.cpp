@@ -79,6 +79,7 @@ private:
 
     void set_up(const HttpCallOptions& options) {
         set(CURLOPT_NOSIGNAL, 1L);
+        set(CURLOPT_QUICK_EXIT, 1L);  // does not wait, beyond the timeout, for the thread that looks up a name
         set(CURLOPT_ERRORBUFFER, error_);
         error_[0] = '\0';
         set(CURLOPT_PROTOCOLS_STR, "http,https");

@@ -3,9 +3,51 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <dlfcn.h>
+#include <netdb.h>
+
 #include <atomic>
+#include <condition_variable>
+#include <mutex>
 
 #include "curl/test_server.hpp"
+
+namespace {
+
+constexpr std::chrono::seconds silence_most{20};
+
+/// A name server that is asked for silent.test, and says nothing until it is let go.
+struct SilentNameServer {
+    std::mutex mutex{};
+    std::condition_variable changed{};
+    bool over = false;  // guarded by mutex
+
+    void wait() {
+        std::unique_lock lock(mutex);
+        changed.wait_for(lock, silence_most, [this] { return over; });
+    }
+    void let_go() {
+        const std::lock_guard lock(mutex);
+        over = true;
+        changed.notify_all();
+    }
+};
+
+// Never destroyed: the thread that asks may outlive everything.
+SilentNameServer& silent_name_server() {
+    static auto& server = *new SilentNameServer;
+    return server;
+}
+
+}  // namespace
+
+// Instead of the C library's.
+extern "C" int getaddrinfo(const char* name, const char* service, const addrinfo* hints, addrinfo** found) {
+    static const auto real = reinterpret_cast<decltype(&getaddrinfo)>(dlsym(RTLD_NEXT, "getaddrinfo"));
+    if (name == nullptr || std::string_view(name) != "silent.test") return real(name, service, hints, found);
+    silent_name_server().wait();
+    return EAI_AGAIN;
+}
 
 namespace semel {
 namespace {
@@ -158,6 +200,15 @@ TEST(HttpCaller, NoAnswerInTimeIsATimeout) {
     const HttpEnd end = call(to(server.url()), {.timeout = milliseconds{50}});
     EXPECT_EQ(std::get<HttpNoAnswer>(end).why, Why::timeout);
     EXPECT_THAT(std::get<HttpNoAnswer>(end).reason, HasSubstr("no answer: "));
+}
+
+TEST(HttpCaller, ANameServerThatDoesNotAnswerIsNotWaitedFor) {
+    const auto began = std::chrono::steady_clock::now();
+    const HttpEnd end = call(to("http://silent.test/"), {.timeout = milliseconds{50}});
+    EXPECT_LT(std::chrono::steady_clock::now() - began, silence_most / 2);
+    ASSERT_TRUE(std::holds_alternative<HttpNotSent>(end));
+    EXPECT_THAT(std::get<HttpNotSent>(end).reason, HasSubstr("timed out"));
+    silent_name_server().let_go();
 }
 
 TEST(HttpCaller, StopsWhenAskedTo) {

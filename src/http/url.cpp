@@ -11,8 +11,9 @@ namespace semel::http {
 Result<Url> Url::parse(std::string_view text) {
     const auto refuse = [&](std::string_view why) {
         const bool may_hold_password = text.find('@') != std::string_view::npos;
-        return Failure{Code::invalid, fmt::format("URL {}: {}; write it as in http://127.0.0.1:8080/v1/payments",
-                                                  may_hold_password ? "\"…@…\"" : in_quotes(text), why)};
+        return Failure{Code::invalid,
+                       fmt::format("URL {}: {}; write it as in http://127.0.0.1:8080/v1/payments",
+                                   may_hold_password ? "\"…@…\"" : in_quotes(text.substr(0, text.find('?'))), why)};
     };
     Url url;
     url.tls = name_starts_with(text, "https://");

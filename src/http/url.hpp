@@ -17,7 +17,7 @@ struct Url {
     std::string target;     ///< path and query, as the request line says them
 
     /// `invalid`: not http:// or https:// with a host, or with a user name, a fragment or bytes that no URL has. The
-    /// message never quotes a URL that may hold a password.
+    /// message never quotes a URL that may hold a password, and no query, which may be one.
     static Result<Url> parse(std::string_view text);
 
     [[nodiscard]] std::string text() const { return (tls ? "https://" : "http://") + authority + target; }

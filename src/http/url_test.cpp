@@ -45,5 +45,15 @@ TEST(HttpUrl, WithAPasswordIsNeverQuoted) {
     EXPECT_EQ(url.failure().message.find("hunter2"), std::string::npos) << url.failure().message;
 }
 
+TEST(HttpUrl, AQueryIsNeverQuoted) {
+    for (const std::string_view text : {"http://h/p?token=hunter2#top", "http://h/p?token=hunter2 x",
+                                        "http://h:0/p?token=hunter2", "ftp://h/p?token=hunter2"}) {
+        const auto url = Url::parse(text);
+        ASSERT_FALSE(url) << text;
+        EXPECT_EQ(url.failure().message.find("hunter2"), std::string::npos) << url.failure().message;
+        EXPECT_NE(url.failure().message.find("/p\""), std::string::npos) << url.failure().message;
+    }
+}
+
 }  // namespace
 }  // namespace semel::http
