@@ -92,7 +92,7 @@ struct IntentRecord {
     std::string body_sha256{};  ///< in hex
     std::string key_header{key_header_default};
     bool bare_key = false;
-    TimePoint created{};        ///< by this machine's clock, as are all of the journal
+    TimePoint created{};  ///< by this machine's clock, as are all of the journal
     TimePoint changed{};
     std::uint64_t tries = 0;  ///< of all runs that ended by themselves
     State state = State::begun;
@@ -132,6 +132,9 @@ Result<std::unique_ptr<Journal>> file_journal(std::string folder);
 std::unique_ptr<Journal> memory_journal();
 
 // ---- the client ----------------------------------------------------------------------------------------------------
+
+/// Of budget and timeout.
+inline constexpr Duration patience_max = std::chrono::hours{366 * 24};
 
 struct RetryRules {
     Duration budget = std::chrono::minutes{10};  ///< for all tries of a run, and the waits between them

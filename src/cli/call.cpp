@@ -52,7 +52,7 @@ public:
     StopOnSignal() {
         sigemptyset(&signals_);
         for (const int each : {SIGINT, SIGTERM, wake_up}) sigaddset(&signals_, each);
-        pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
+        pthread_sigmask(SIG_BLOCK, &signals_, &before_);
         waiter_ = std::thread([this] { wait(); });
     }
     StopOnSignal(const StopOnSignal&) = delete;
@@ -61,6 +61,7 @@ public:
         ended_ = true;
         pthread_kill(waiter_.native_handle(), wake_up);
         waiter_.join();
+        pthread_sigmask(SIG_SETMASK, &before_, nullptr);
     }
     [[nodiscard]] std::stop_token token() const { return stop_.get_token(); }
 
@@ -79,6 +80,7 @@ private:
     }
 
     sigset_t signals_{};
+    sigset_t before_{};
     std::stop_source stop_;
     std::atomic<bool> ended_ = false;
     std::thread waiter_;
@@ -201,18 +203,16 @@ int run(const CallOptions& options) {
     if (!report) return fail(report.failure());
     const std::string again = options.intent ? fmt::format("--intent {}", in_quotes(*options.intent))
                                              : fmt::format("--key {}", in_quotes(*options.key));
-    if (options.json) {
-        fmt::print("{}\n", call_json(*report, options.intent.value_or(""), again));
-    } else {
-        const std::string_view body = call_body(*report);
-        std::fwrite(body.data(), 1, body.size(), stdout);
-    }
+    const std::string intent = options.intent.value_or("");
+    // A write that fails is seen by whoever asked for this command, after what is known was said.
+    const std::string out = options.json ? call_json(*report, intent, again) + '\n' : std::string(call_body(*report));
+    std::fwrite(out.data(), 1, out.size(), stdout);
     std::fflush(stdout);
     if (!report->not_recorded.empty())
         complain(
             fmt::format("{}; the outcome is not remembered, and another run asks the server again, with the same key",
                         report->not_recorded));
-    complain(call_text(*report, again));
+    complain(call_text(*report, intent, again));
     return call_exit_code(*report);
 }
 

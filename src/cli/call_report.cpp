@@ -61,10 +61,13 @@ std::string cut(const HttpAnswer& answer) {
     return answer.body.empty() ? "; the body was not stored" : "; the body is longer than is read, and cut";
 }
 
-std::string gave_up(const GaveUp& end, std::string_view tries, std::string_view again) {
-    return fmt::format("{}: {}, {}{}{}; to repeat the same operation: {}",
-                       end.may_have_executed ? "not known: it may have been executed" : "not done: surely not executed",
-                       end.why, tries, end.last.empty() ? "" : "; the last one: ", end.last, again);
+std::string gave_up(const GaveUp& end, std::string_view intent, std::string_view tries, std::string_view again) {
+    const std::string_view known = end.may_have_executed ? "not known: it may have been executed"
+                                   : intent.empty()      ? "not done: surely not executed by this run, and nothing is "
+                                                           "known of earlier runs with this key"
+                                                         : "not done: surely not executed";
+    return fmt::format("{}: {}, {}{}{}; to repeat the same operation: {}", known, end.why, tries,
+                       end.last.empty() ? "" : "; the last one: ", end.last, again);
 }
 
 std::string refused(const Refused& end, std::string_view tries, std::string_view again) {
@@ -77,7 +80,7 @@ std::string refused(const Refused& end, std::string_view tries, std::string_view
 
 }  // namespace
 
-std::string_view call_known(const Report& report) {
+std::string_view call_known(const Report& report, std::string_view intent) {
     return std::visit(match{[](const Succeeded&) -> std::string_view { return "done"; },
                             [](const NotRetained& end) -> std::string_view {
                                 if (!end.status) return "executed";
@@ -85,13 +88,14 @@ std::string_view call_known(const Report& report) {
                             },
                             [](const Refused&) -> std::string_view { return "refused"; },
                             [](const OutcomeUnknown&) -> std::string_view { return "outcome-unknown"; },
-                            [](const GaveUp& end) -> std::string_view {
-                                return end.may_have_executed ? "may-have-executed" : "not-executed";
+                            [&](const GaveUp& end) -> std::string_view {
+                                if (end.may_have_executed) return "may-have-executed";
+                                return intent.empty() ? "not-executed-now" : "not-executed";
                             }},
                       report.outcome);
 }
 
-std::string call_text(const Report& report, std::string_view again) {
+std::string call_text(const Report& report, std::string_view intent, std::string_view again) {
     const std::string tries = tries_text(report);
     const std::string text = std::visit(
         match{[&](const Succeeded& end) {
@@ -112,7 +116,7 @@ std::string call_text(const Report& report, std::string_view again) {
                       "knows whether it was executed; when that is resolved there, to ask again: {}",
                       end.answer.status, tries, again);
               },
-              [&](const GaveUp& end) { return gave_up(end, tries, again); }},
+              [&](const GaveUp& end) { return gave_up(end, intent, tries, again); }},
         report.outcome);
     return fmt::format("{}; key {}", text, report.key.text());
 }
@@ -125,7 +129,7 @@ std::string_view call_body(const Report& report) {
 std::string call_json(const Report& report, std::string_view intent, std::string_view again) {
     const HttpAnswer* const answer = answer_of(report);
     JsonWriter json;
-    json.begin_object().member("known", call_known(report));
+    json.begin_object().member("known", call_known(report, intent));
     if (intent.empty())
         json.name("intent").null();
     else
@@ -136,7 +140,7 @@ std::string call_json(const Report& report, std::string_view intent, std::string
         .member("recorded", report.recorded)
         .member("doubt", is_doubtful(report))
         .member("tries", report.tries)
-        .member("message", call_text(report, again));
+        .member("message", call_text(report, intent, again));
     if (answer == nullptr)
         json.name("body").null();
     else
@@ -146,6 +150,6 @@ std::string call_json(const Report& report, std::string_view intent, std::string
     return json.text();
 }
 
-int call_exit_code(const Report& report) { return call_known(report) == "done" ? exit_ok : exit_failure; }
+int call_exit_code(const Report& report) { return call_known(report, {}) == "done" ? exit_ok : exit_failure; }
 
 }  // namespace semel::cli

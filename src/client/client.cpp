@@ -21,6 +21,7 @@
 #include <mutex>
 
 #include "base/bytes.hpp"
+#include "base/duration.hpp"
 #include "base/quote.hpp"
 #include "client/points.hpp"
 #include "client/request_check.hpp"
@@ -215,7 +216,9 @@ Result<Client> Client::open(Options options) {
     if (options.retry.tries_max == 0) return refused("tries: at least one");
     for (const auto& [name, value] :
          {std::pair<std::string_view, Duration>{"budget", options.retry.budget}, {"timeout", options.timeout}})
-        if (value <= Duration::zero()) return refused(fmt::format("{}: must be longer than nothing", name));
+        if (value <= Duration::zero() || value > patience_max)
+            return refused(fmt::format("{} {}: must be longer than nothing, and {} at most", name, to_text(value),
+                                       to_text(patience_max)));
     auto caller = HttpCaller::open(options.tls);
     if (!caller) return caller.failure();
     return Client(std::make_unique<Engine>(std::move(options), std::move(*caller)));

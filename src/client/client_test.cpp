@@ -342,6 +342,10 @@ TEST(Client, RequestsAndOptionsAreChecked) {
     EXPECT_THAT(Client::open({.key_header = "a b"}).failure().message, HasSubstr("key header"));
     EXPECT_THAT(Client::open({.key_header = "Content-Length"}).failure().message, HasSubstr("key header"));
     EXPECT_THAT(Client::open({.retry = {.budget = {}}}).failure().message, HasSubstr("budget"));
+    EXPECT_THAT(Client::open({.retry = {.budget = std::chrono::hours{200'000L * 24}}}).failure().message,
+                HasSubstr("budget 200000d: must be longer than nothing, and 366d at most"));
+    EXPECT_THAT(Client::open({.timeout = Duration::max()}).failure().message, HasSubstr("366d at most"));
+    EXPECT_TRUE(Client::open({.retry = {.budget = patience_max}, .timeout = patience_max}));
     EXPECT_THAT(Client::open({.tls = {.ca = "/no/such.pem"}}).failure().message, HasSubstr("/no/such.pem"));
 }
 

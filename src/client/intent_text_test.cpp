@@ -74,7 +74,8 @@ TEST(ClientIntentText, WhatWasNeverWrittenSoIsRefused) {
           with(R"("begun")", R"("other")"), with(R"("begun")", R"("settled")"), with(R"("tries":3)", R"("tries":"3")"),
           with(R"("tries":3)", R"("tries":3.5)"), with(R"("tries":3)", R"("tries":-3)"),
           with(R"("method":"POST")", R"("method":7)"), with(R"("method":"POST",)", ""),
-          with(R"("bare_key":true)", R"("bare_key":1)"), with(R"("key_header":")", R"("key_header":7,"x":")"), with(R"("k \"1\"")", R"("")"),
+          with(R"("bare_key":true)", R"("bare_key":1)"), with(R"("key_header":")", R"("key_header":7,"x":")"),
+          with(R"("k \"1\"")", R"("")"),
           with("}\n", R"(,"outcome":{"end":"succeeded"}})"
                       "\n"),
           with("}\n", R"(,"outcome":{"end":"other"}})"
