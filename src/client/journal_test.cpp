@@ -14,7 +14,7 @@
 
 namespace {
 // Paths of what was synced, since it was last cleared.
-std::vector<std::string> synced;  // NOLINT(*-avoid-non-const-global-variables)
+std::vector<std::string> synced;
 }  // namespace
 
 // Instead of the C library's: whether something is durable cannot be seen otherwise without a power cut.
