@@ -175,6 +175,10 @@ Said said(const Failure& failure, const Asked& asked) {
         case Code::unavailable:
         case Code::contended: return problem(Problem::store_unavailable, 503, true, "nothing was done; try again");
         case Code::indeterminate:
+            if (std::holds_alternative<Claim>(asked.command) && !asked.attempt_given)
+                return problem(Problem::store_unavailable, 503, true,
+                               "the store did not answer in time: a grant that is nobody's may exist until its lease "
+                               "ends; only a claim that names its attempt finds it again");
             return problem(Problem::store_unavailable, 503, true,
                            "the store did not answer in time: it may have been done; repeat the very same command");
         case Code::exhausted: return problem(Problem::overloaded, 503, true, "nothing was done; try again later");

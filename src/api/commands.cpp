@@ -392,6 +392,14 @@ private:
                              "two of its commands are about the same operation; put them into groups of their own");
             commands.push_back(std::move(*asked));
         }
+        // The one kind of grant is released when it cannot be delivered, the other is not, and a group is one.
+        const auto claims = [&](bool named) {
+            return std::ranges::any_of(commands, [named](const Asked& each) {
+                return std::holds_alternative<Claim>(each.command) && each.attempt_given == named;
+            });
+        };
+        if (claims(true) && claims(false))
+            findings.add(place, "some of its claims name their attempt and some do not; name all of them, or none");
         return commands;
     }
 

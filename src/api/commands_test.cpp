@@ -270,6 +270,11 @@ TEST(Commands, ABatchHasGroupsOfCommandsAndLimits) {
               "groups[0][0].command: write claim, renew, checkpoint, settle, release, abandon or resolve");
     EXPECT_EQ(told(R"({"groups":[[)" + one + "," + one + "]]}"),
               "groups[0]: two of its commands are about the same operation; put them into groups of their own");
+    const std::string named =
+        R"({"command":"claim","scope":"s","key":"l","request":1,"attempt":"00112233445566778899aabbccddeeff"})";
+    EXPECT_EQ(told(R"({"groups":[[)" + one + "," + named + "]]}"),
+              "groups[0]: some of its claims name their attempt and some do not; name all of them, or none");
+    EXPECT_EQ(told(R"({"groups":[[)" + one + "],[" + named + "]]}"), "taken");
     EXPECT_EQ(told(R"({"groups":[[)" + one + R"(],[{"command":"claim","scope":"s","request":1}]]})"),
               "groups[1][0].key: missing; write which one it is: the same on every retry");
 }

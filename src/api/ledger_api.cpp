@@ -204,7 +204,8 @@ public:
             if (call_->answers[i]) continue;
             const auto& waiting = call_->waiting[i];
             if (waiting && !waiting->give_up()) continue;  // its answer is on its way to the call
-            if (waiting)
+            // A late grant is released; what else is in its group may be done, and stays done.
+            if (waiting && std::ranges::all_of(call_->groups[i], is_claim))
                 call_->answers[i] = Failure{Code::unavailable, "no answer in time; a late grant is released"};
             else
                 call_->answers[i] = Failure{Code::indeterminate, "no answer in time"};

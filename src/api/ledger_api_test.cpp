@@ -107,6 +107,10 @@ protected:
         return api_->answer(reader.head(), std::move(body),
                             [this](http::MakeReply make) { heard_.set_value(std::move(make)); });
     }
+    static std::string token_of(const std::string& claimed) {
+        const auto at = claimed.find("\"token\":\"") + 9;
+        return claimed.substr(at, claimed.find('"', at) - at);
+    }
     http::Reply hear() { return heard_.get_future().get()(); }
 
     std::optional<State> state(std::string_view key = "k") {
@@ -205,9 +209,7 @@ TEST_F(LedgerApiTest, AGrantIsReleasedWhenTheListenerEnds) {
 
 TEST_F(LedgerApiTest, ASettleThatNobodyWaitsForIsDone) {
     auto pending = ask("/v1/claim", std::string(named));
-    const std::string claimed = hear().body;
-    const auto at = claimed.find("\"token\":\"") + 9;
-    const std::string number = claimed.substr(at, claimed.find('"', at) - at);
+    const std::string number = token_of(hear().body);
     store_.shut();
     pending = ask("/v1/settle",
                   fmt::format(R"({{"scope":"s","key":"k","token":"{}","attempt":"{}","outcome":{{"status":1}}}})",
@@ -229,6 +231,26 @@ TEST_F(LedgerApiTest, ABatchGivesUpItsGrantsAndTellsWhatIsKnown) {
     EXPECT_EQ(reply->body.find("{\"groups\":[[{\"status\":503,"), 0U);
     finish();
     EXPECT_EQ(state("a"), std::nullopt);
+}
+
+TEST_F(LedgerApiTest, AGroupThatNobodyWaitsForMayHaveBeenDoneButForItsGrants) {
+    auto pending = ask("/v1/claim", std::string(named));
+    const std::string number = token_of(hear().body);
+    store_.shut();
+    pending = ask("/v1/batch", fmt::format(R"({{"groups":[[
+        {{"command":"settle","scope":"s","key":"k","token":"{}","attempt":"00112233445566778899aabbccddeeff",
+          "outcome":{{"status":1}}}},
+        {{"command":"claim","scope":"s","key":"next","request":1}}]]}})",
+                                           number));
+    store_.wait_for_one();
+    const auto reply = pending->give_up();
+    ASSERT_TRUE(reply);
+    EXPECT_EQ(reply->body.find("nothing was done"), std::string::npos) << reply->body;
+    EXPECT_NE(reply->body.find("it may have been done; repeat the very same command"), std::string::npos);
+    EXPECT_NE(reply->body.find("a grant that is nobody's may exist until its lease ends"), std::string::npos);
+    finish();
+    EXPECT_EQ(state("k"), State::settled);
+    EXPECT_EQ(state("next"), std::nullopt);
 }
 
 TEST_F(LedgerApiTest, WhatIsAnsweredIsCounted) {
