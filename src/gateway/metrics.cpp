@@ -49,6 +49,8 @@ Metrics::Metrics() {
     connections_accepted = counter("semel_connections_accepted_total", "Connections of clients that were accepted.");
     connections_refused =
         counter("semel_connections_refused_total", "Connections closed at once (limits.connections_max).");
+    own_connections_refused = counter("semel_own_connections_refused_total",
+                                      "Connections to the admin pages and the Ledger API closed at once: too many.");
     connections = gauge("semel_connections", "Connections of clients that are open.");
     leases = gauge("semel_leases", "Operations held now.");
     leases_renewed = counter("semel_leases_renewed_total", "Leases renewed.");

@@ -60,6 +60,7 @@ public:
 
     prometheus::Counter* connections_accepted = nullptr;
     prometheus::Counter* connections_refused = nullptr;
+    prometheus::Counter* own_connections_refused = nullptr;  ///< of the admin pages and the Ledger API
     prometheus::Gauge* connections = nullptr;
     prometheus::Gauge* leases = nullptr;  ///< held now
     prometheus::Counter* leases_renewed = nullptr;

@@ -237,10 +237,11 @@ private:
     /// The admin pages and the Ledger API, on one listener or on two.
     Status serve_ourselves() {
         if (config_.api && make_api_) api_ = make_api_(*config_.api, *committer_);
+        const auto refused = [this] { shared_.metrics.own_connections_refused->Increment(); };
         std::vector<http::Service*> on_admin;
         if (api_ && config_.api->listen) {
-            auto made = ServiceListener::start({"api.listen", config_.api->listen->address, config_.api->listen->tls},
-                                               {api_.get()});
+            auto made = ServiceListener::start(
+                {"api.listen", config_.api->listen->address, config_.api->listen->tls, refused}, {api_.get()});
             if (!made) return made.failure();
             api_listener_ = std::move(*made);
         } else if (api_) {
@@ -256,7 +257,7 @@ private:
         pages_ = std::make_unique<AdminPages>(
             admin, store_, log_, [this] { return metrics(); }, [this] { return draining_.load(); });
         on_admin.push_back(pages_.get());
-        auto made = ServiceListener::start({"admin", admin.address, admin.tls}, std::move(on_admin));
+        auto made = ServiceListener::start({"admin", admin.address, admin.tls, refused}, std::move(on_admin));
         if (!made) return made.failure();
         admin_listener_ = std::move(*made);
         return Done{};

@@ -1,7 +1,7 @@
 #include "gateway/service_listener.hpp"
 
 #include <fmt/format.h>
-#include <sys/socket.h>
+#include <poll.h>
 
 #include <boost/asio/basic_socket_acceptor.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -68,14 +68,12 @@ struct Turn {
     std::optional<http::MakeReply> made;
     bool gone = false;  ///< the client has hung up
     bool late = false;
-    bool over = false;
 };
 
-/// Whether the peer has closed its side. Bytes it has sent meanwhile say nothing.
+/// Whether the peer has closed its side. Bytes it sent before say nothing: another request, or the end of TLS.
 bool hung_up(Socket& socket) {
-    char byte = 0;
-    const auto got = ::recv(socket.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-    return got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
+    pollfd look{socket.native_handle(), POLLRDHUP, 0};
+    return ::poll(&look, 1, 0) > 0 && (look.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 
 /// One client's connection.
@@ -150,7 +148,10 @@ private:
                 co_await pause.async_wait(as_tuple);
                 continue;
             }
-            if (visits_.size() >= connections_max) continue;
+            if (visits_.size() >= connections_max) {
+                if (options_.refused) options_.refused();
+                continue;
+            }
             socket.set_option(tcp::no_delay(true), error);
             Socket moved(std::move(socket));
             auto visit =
@@ -263,7 +264,8 @@ private:
         visit.deadline.disarm();
         auto turn = std::make_shared<Turn>(context_.get_executor());
         Reply reply = co_await wait(visit, *service, turn);
-        if (turn->gone) {
+        // Looked at once more: what is written to somebody who has just left looks as if it had been delivered.
+        if (turn->gone || (reply.undelivered && hung_up(visit.stream.socket()))) {
             if (reply.undelivered) reply.undelivered();
             co_return false;
         }
@@ -291,30 +293,28 @@ private:
             });
         };
         const auto pending = service.answer(visit.reader.head(), std::move(visit.body), std::move(done));
-        visit.stream.socket().async_wait(asio::socket_base::wait_read, [turn, &visit](const Error& error) {
-            if (error || turn->over || !hung_up(visit.stream.socket())) return;
+        // Every tick: the socket stays readable while another request waits in it, so that nothing would tell of the end.
+        Deadline watch(deadlines_, [turn, &visit] {
+            if (!hung_up(visit.stream.socket())) return;
             turn->gone = true;
             turn->changed.cancel();
         });
+        watch.arm(Duration{0});
         std::optional<Reply> instead;
-        bool asked = false;
-        while (!turn->made && !instead) {
-            if ((turn->gone || turn->late) && !asked) {
-                asked = true;
-                instead = pending->give_up();
-                continue;
-            }
+        while (!turn->made) {
+            // Asked again every tick, since both deadlines go on: an answer on its way may have come upon a slow store.
+            if (turn->gone || turn->late) instead = pending->give_up();
+            if (instead) break;
             co_await turn->changed.async_wait(as_tuple);
         }
-        turn->over = true;
-        visit.stream.cancel();  // the watch for a hang-up
         if (instead) co_return std::move(*instead);
         co_return (*turn->made)();
     }
 
-    /// A reply to a head whose body, if there is one, is not read.
+    /// A reply to a head whose body, if there is one, is not read. A stranger's connection is not kept: there is room for
+    /// connections_max, and those who hold something need it to renew.
     Task<bool> without_body(Visit& visit, Reply reply) {
-        if (!visit.reader.head().framing.empty()) {
+        if (!visit.reader.head().framing.empty() || reply.status == 401) {
             co_await last_words(visit, std::move(reply));
             co_return false;
         }

@@ -2,6 +2,7 @@
 // store; connections are kept open between requests; every limit has a name.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,6 +17,7 @@ struct ServiceListenerOptions {
     std::string setting{};  ///< for messages: `admin`
     Address address{};
     std::optional<ServerTls> tls{};
+    std::function<void()> refused{};  ///< a connection was closed at once: there were connections_max already
 };
 
 class ServiceListener {

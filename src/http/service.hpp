@@ -41,7 +41,7 @@ class Pending {
 public:
     virtual ~Pending() = default;
     /// Nobody waits any more: the client has hung up, or `within` has passed. The reply to give instead; from then on
-    /// nothing else is answered. Nothing: the answer is there already and comes at once.
+    /// nothing else is answered. Nothing: the answer is on its way. It is asked again, every moment, until one is there.
     virtual std::optional<Reply> give_up() = 0;
 };
 
