@@ -261,7 +261,8 @@ public:
           store(to.store()),
           tokens(options.tokens),
           body_bytes_max(options.body_bytes_max),
-          timeout(options.timeout) {}
+          timeout(options.timeout),
+          resolved_(options.resolved) {}
     ~Parts() { lookups_.join(); }
 
     [[nodiscard]] const Caller* caller_of(const http::RequestHead& head) const {
@@ -316,6 +317,7 @@ public:
 private:
     /// On a thread of the committer.
     void take(const CallPtr& call, std::size_t group, GroupAnswer answer) {
+        tell_of_resolves(call->groups[group], answer);
         bool takeover = false;
         {
             const std::lock_guard lock(call->mutex);
@@ -326,6 +328,21 @@ private:
             if (!takeover) return finish(call);
         }
         boost::asio::post(lookups_, [this, call] { look_at_leases(call); });
+    }
+
+    /// "It did not happen" leaves no record that could say who said so.
+    void tell_of_resolves(const std::vector<Asked>& commands, const GroupAnswer& answer) const {
+        if (!resolved_) return;
+        for (std::size_t i = 0; i < commands.size(); ++i) {
+            const auto* const command = std::get_if<Resolve>(&commands[i].command);
+            if (command == nullptr) continue;
+            const Said said_to_it =
+                answer ? said((*answer)[i], commands[i], Duration{0}) : said(answer.failure(), commands[i]);
+            resolved_({.operation = *commands[i].resolved,
+                       .command = *command,
+                       .answer = said_to_it.word,
+                       .failure = answer ? std::string_view() : answer.failure().message});
+        }
     }
 
     /// With the call's mutex.
@@ -376,6 +393,7 @@ private:
         return found(**record, operation, *now);
     }
 
+    const std::function<void(const Resolution&)> resolved_;
     boost::asio::thread_pool lookups_{lookups_max};
 };
 

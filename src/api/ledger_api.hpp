@@ -18,7 +18,9 @@
 // connection, and would perform its effect without holding anything.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <string_view>
 
 #include "api/tokens.hpp"
 #include "http/service.hpp"
@@ -26,10 +28,20 @@
 
 namespace semel::api {
 
+/// What somebody decided on an unknown outcome, and what the ledger said to it.
+struct Resolution {
+    const Operation& operation;
+    const Resolve& command;
+    std::string_view answer;   ///< `ok`, `fenced`…, or a problem's slug
+    std::string_view failure;  ///< why there is no answer of the ledger; empty: there is one
+};
+
 struct LedgerApiOptions {
     std::vector<TokenOptions> tokens{};
     std::size_t body_bytes_max = 4U << 20;
     Duration timeout = std::chrono::seconds{5};  ///< then the store has failed
+    /// Told of every resolve, on a thread of the committer, whether or not its caller still waits. Must not block.
+    std::function<void(const Resolution&)> resolved{};
 };
 
 /// Outlives the committer it uses: that gives its last answers when it ends.

@@ -46,9 +46,21 @@ Result<std::unique_ptr<Store>> open(const std::string& text) {
     return open_store(*url, Purpose::change);
 }
 
+void log_resolution(gateway::Logger& log, const api::Resolution& resolution) {
+    const Scope& scope = resolution.operation.scope;
+    gateway::LogLine line(gateway::Log::Level::warning, "resolve");
+    line.text("tenant", scope.tenant()).text("scope", scope.name()).number("generation", scope.generation());
+    line.text("key", resolution.operation.key.text()).text("token", fmt::format("{}", resolution.command.token_seen.value));
+    line.text("verdict", resolution.command.outcome ? "happened" : "did_not_happen");
+    line.text("who", resolution.command.who).text("why", resolution.command.why).text("answer", resolution.answer);
+    if (!resolution.failure.empty()) line.text("failure", resolution.failure);
+    log.write(std::move(line));
+}
+
 /// The Ledger API as the configuration wants it.
-std::unique_ptr<http::Service> make_api(const gateway::Api& api, Committer& committer) {
+std::unique_ptr<http::Service> make_api(const gateway::Api& api, Committer& committer, gateway::Logger& log) {
     api::LedgerApiOptions options{.body_bytes_max = api.body_bytes_max, .timeout = api.timeout};
+    options.resolved = [&log](const api::Resolution& resolution) { log_resolution(log, resolution); };
     for (const gateway::ApiToken& each : api.tokens)
         options.tokens.push_back({each.token, each.name, each.tenant, {each.hold, each.read, each.resolve}});
     return std::make_unique<api::LedgerApi>(committer, options);
@@ -75,7 +87,10 @@ int serve(gateway::Config config) {
     const auto store = open(config.store);
     if (!store) return fail(store.failure());
     const std::string path = config.file;
-    auto gateway = gateway::Gateway::start(std::move(config), **store, **log, make_api);
+    const auto api_maker = [&log](const gateway::Api& api, Committer& committer) {
+        return make_api(api, committer, **log);
+    };
+    auto gateway = gateway::Gateway::start(std::move(config), **store, **log, api_maker);
     if (!gateway) return fail(gateway.failure());
     gateway::LogLine line(gateway::Log::Level::info, "listening");
     line.text("address", (*gateway)->address().text());

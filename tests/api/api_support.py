@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "gateway"))
 
 # pylint: disable=wrong-import-position,unused-import
 from support import (PATIENCE, PROGRAMS, ROOT, Answer, Cut, Gate, GatewayTest, Reader, Upstream, call, connect, environment,
-                     run_tests, together, wait_until)
+                     request_bytes, run_tests, together, wait_until)
 
 STORES = ("sqlite", "postgres")
 DOCUMENT = yaml.safe_load((ROOT / "packaging/ledger-api.openapi.yaml").read_text(encoding="utf-8"))
