@@ -9,7 +9,7 @@
     print(operation.outcome["body"])                         # the same on every retry
 
 While the block runs, the lease is renewed. Leaving it without settle() or release() abandons the operation: the effect may
-have begun, so nobody repeats it unless its policy says that this is safe.
+have begun, so nobody repeats it unless its policy says that this is safe. If begin() has refused, it is released.
 """
 
 import http.client
@@ -31,6 +31,10 @@ class Conflict(Exception):
         super().__init__(f'{problem["title"]}: {problem.get("detail", "")}')
         self.answer = problem.get("answer", problem["type"].rpartition(":")[2])
         self.problem = problem
+
+
+class NotBegun(TimeoutError):
+    """What begin() says when it is too late to begin."""
 
 
 class Ledger:
@@ -70,6 +74,7 @@ class Operation:
         self.doubt = answer.get("doubt", False)  # an earlier holder may have begun
         self.checkpoints = {each["name"]: each.get("value") for each in answer.get("checkpoints", [])}
         self.holder = {**name, "token": answer.get("token"), "attempt": answer.get("attempt")}
+        self.begun = False
         self.over = threading.Event()
         if self.outcome is not None:
             return
@@ -81,17 +86,21 @@ class Operation:
     def begin(self):
         """Call it right before the effect: a process that was paused must not start what it may have lost."""
         if time.monotonic() > self.held_until - self.lease / 3:
-            raise TimeoutError("the lease may have run out; nothing was begun")
+            raise NotBegun("the lease may have run out; nothing was begun")
+        self.begun = True
 
     def checkpoint(self, name, value):
         """What is stored under the name: the first value stays."""
         return self._tell("checkpoint", name=name, value=value)["checkpoint"].get("value")
 
     def settle(self, status, body="", conclusive=True):
+        """True: this is its outcome. False, of one that is not conclusive under doubt: it is unknown again."""
         outcome = {"status": status, "body": body}
-        self._tell("settle", outcome=outcome, conclusive=conclusive)
-        self.outcome = outcome
+        settled = self._tell("settle", outcome=outcome, conclusive=conclusive)["state"] == "settled"
+        if settled:
+            self.outcome = outcome
         self.over.set()
+        return settled
 
     def release(self):
         """Only if the effect surely never began."""
@@ -101,10 +110,15 @@ class Operation:
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, _, error, __):
         if self.outcome is None and not self.over.is_set():
             self.over.set()
-            self._tell("abandon")
+            surely_not = isinstance(error, NotBegun) and not self.begun
+            try:
+                self._tell("release" if surely_not else "abandon")
+            except (Conflict, OSError, http.client.HTTPException):
+                if error is None:  # else that one says what happened; without this the lease runs out
+                    raise
         self.over.set()
 
     def _tell(self, command, **more):
@@ -115,9 +129,10 @@ class Operation:
             sent = time.monotonic()
             try:
                 if self._tell("renew")["state"] != "running":
-                    return  # somebody was told "unknown"; settle is still ours
+                    return  # somebody was told "unknown", which no renewal takes back; settle is still ours
                 self.held_until = sent + self.lease
-            except Conflict:
-                return  # fenced or settled: settle() will say so
+            except Conflict as conflict:
+                if conflict.answer in ("fenced", "settled"):
+                    return  # settle() will say so
             except (OSError, http.client.HTTPException):
-                pass  # tried again in a third of the lease
+                pass  # tried again in a third of the lease, as after a 503

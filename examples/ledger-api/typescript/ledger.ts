@@ -107,7 +107,9 @@ export class Ledger {
       await this.command("settle", { ...holder, outcome });
       return { outcome, replayed: false };
     } catch (error) {
-      if (!(error instanceof Conflict)) await this.command(error instanceof NotBegun ? "release" : "abandon", holder);
+      // Without an answer to this its lease runs out; what is thrown is what happened first.
+      if (!(error instanceof Conflict))
+        await this.command(error instanceof NotBegun ? "release" : "abandon", holder).catch(() => {});
       throw error;
     } finally {
       clearInterval(renewing);
