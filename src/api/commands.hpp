@@ -28,7 +28,7 @@ struct Asked {
     /// Of a claim: the caller named the attempt, and may repeat the very same claim. A grant that could not be delivered is
     /// then its own to find: releasing it here could take it from the repetition that found it.
     bool attempt_given = false;
-    Duration lease{0};                      ///< of a claim
+    Duration lease{0};                       ///< of a claim
     std::optional<Operation> resolved = {};  ///< of a resolve: what is decided on, for the log
 };
 

@@ -50,7 +50,8 @@ void log_resolution(gateway::Logger& log, const api::Resolution& resolution) {
     const Scope& scope = resolution.operation.scope;
     gateway::LogLine line(gateway::Log::Level::warning, "resolve");
     line.text("tenant", scope.tenant()).text("scope", scope.name()).number("generation", scope.generation());
-    line.text("key", resolution.operation.key.text()).text("token", fmt::format("{}", resolution.command.token_seen.value));
+    line.text("key", resolution.operation.key.text())
+        .text("token", fmt::format("{}", resolution.command.token_seen.value));
     line.text("verdict", resolution.command.outcome ? "happened" : "did_not_happen");
     line.text("who", resolution.command.who).text("why", resolution.command.why).text("answer", resolution.answer);
     if (!resolution.failure.empty()) line.text("failure", resolution.failure);
