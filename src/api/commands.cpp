@@ -282,7 +282,9 @@ std::optional<Asked> read_resolve(Reading& reading) {
         in.refuse("outcome", "what did not happen has none; leave it out");
     if (!operation || !token || !verdict || !why) return std::nullopt;
     Resolve resolve{operation->id(), *token, std::move(outcome), reading.caller.name, std::move(*why)};
-    return Asked{.command = std::move(resolve), .key = operation->key.text(), .resolved = std::move(operation)};
+    Asked asked{.command = std::move(resolve), .key = operation->key.text()};
+    asked.resolved = std::move(operation);
+    return asked;
 }
 
 // ---- all of them -----------------------------------------------------------------------------------------------------
