@@ -60,12 +60,19 @@ create table semel.outbox_stuck (
     since        bigint   not null,
     retry_at     bigint   not null,
     error        text     not null,
-    primary key (outbox, shard, sequence)
+    -- What tells rows apart comes first: neither index looks good for what the other is for, whatever is known of the table.
+    primary key (sequence, shard, outbox)
 );
+create index outbox_stuck_order on semel.outbox_stuck (ordering_key, shard, outbox);
 
 create function semel._micros() returns bigint
 language sql volatile
 return (extract(epoch from clock_timestamp()) * 1000000)::bigint;
+
+-- The same for all rows of a statement.
+create function semel._statement_micros() returns bigint
+language sql stable
+return (extract(epoch from statement_timestamp()) * 1000000)::bigint;
 
 create function semel._stage(outbox text, topic text, ordering_key text, id text, source text, type text, subject text,
                              "time" text, data_content_type text, data_schema text, extensions text, data bytea)

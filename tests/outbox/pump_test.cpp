@@ -332,6 +332,79 @@ TEST_P(Outbox, ManyStuckEventsOfOneKeyDoNotHideTheOthers) {
     EXPECT_EQ(std::ranges::count(broker_.ids(), "a-1"), 0);
 }
 
+TEST_P(Outbox, AStoppedKeyGoesOnAsAWholeHoweverLongTheReadTakes) {
+    Stager stager(database_->url());
+    stager.run("begin");
+    for (int i = 0; i < 2000; ++i) stager.stage(staged("a", i));
+    stager.run("commit");
+    const auto table = open_outbox_at(database_->url(), "a");
+    const auto shards = table->hold(std::chrono::hours{1}).value().shards;
+    const auto read = [&](const std::vector<OutboxRefusal>& refused) {
+        auto rows = table->turn({.refused = refused, .shards = shards, .limit = 5000});
+        EXPECT_TRUE(rows) << rows.failure().message;
+        return rows ? std::move(*rows) : std::vector<OutboxRow>{};
+    };
+    const OutboxPlace first = read({}).front().place;
+    for (int round = 0; round < 10; ++round) {
+        // Back to back, so that one of them is at work when the time comes.
+        auto rows = read({{.place = first, .ordering_key = "a", .error = "no", .again_after = milliseconds{30}}});
+        while (rows.empty()) rows = read({});
+        ASSERT_EQ(rows.size(), 2000) << rows.front().staged.event.id << " without those before it";
+    }
+}
+
+TEST_P(Outbox, WhatIsStuckDoesNotSlowDownReading) {
+    Stager stager(database_->url());
+    stager.run("begin");
+    const auto table = open_outbox_at(database_->url(), "a");
+    constexpr int most = 16'000;
+    const bool sqlite = stager.is_sqlite();
+    stager.run(fmt::format(
+        "with recursive n(n) as (select 1 union all select n + 1 from n where n < {0}) insert into {1} (outbox, {2} "
+        "sequence, staged_at, topic, ordering_key, id, source, type, subject, time, data_content_type, data_schema, "
+        "extensions, data) select 'main', {3} n, 0, 't', 'k' || (n % ({0} / 2)), 'e' || n, '/', 't', '', '', '', '', '', "
+        "'' from n",
+        most, sqlite ? "semel_outbox" : "semel.outbox", sqlite ? "" : "shard,", sqlite ? "" : "3,"));
+    stager.run(fmt::format("insert into {0}_stuck (outbox, {1} sequence, ordering_key, tries, since, retry_at, error) "
+                           "select outbox, {1} sequence, ordering_key, 1, 0, 9000000000000000, 'no' from {0} where "
+                           "sequence < {2} / 2",
+                           sqlite ? "semel_outbox" : "semel.outbox", sqlite ? "" : "shard,", most));
+    stager.run("commit");
+    const std::vector<std::int16_t> shards{static_cast<std::int16_t>(sqlite ? 0 : 3)};
+    // More often than PostgreSQL makes a plan for each.
+    for (int i = 0; i < 8; ++i) {
+        const auto began = std::chrono::steady_clock::now();
+        const auto rows = table->turn({.shards = shards, .limit = 100});
+        ASSERT_TRUE(rows) << rows.failure().message;
+        EXPECT_EQ(rows->size(), 2);  // the last of either half
+        ASSERT_LT(std::chrono::steady_clock::now() - began, seconds{1});
+    }
+}
+
+TEST_P(Outbox, WhatIsGoneIsNotStuck) {
+    Stager stager(database_->url());
+    stager.commit({staged("a", 1)});
+    const auto table = open_outbox_at(database_->url(), "a");
+    const auto shards = table->hold(seconds{60}).value().shards;
+    const auto rows = table->turn({.shards = shards, .limit = 10}).value();
+    ASSERT_EQ(rows.size(), 1);
+    // Another relay publishes what is refused here.
+    const std::vector<OutboxPlace> done{rows[0].place};
+    const std::vector<OutboxRefusal> refused{{.place = rows[0].place, .ordering_key = "a", .error = "no"}};
+    ASSERT_TRUE(table->turn({.done = done}));
+    ASSERT_TRUE(table->turn({.refused = refused}));
+    EXPECT_THAT(table->stuck(10).value(), IsEmpty());
+    // Left by somebody who removed the event by hand.
+    stager.commit({staged("a", 2)});
+    const auto next = table->turn({.shards = shards, .limit = 10}).value();
+    const std::vector<OutboxRefusal> again{{.place = next.at(0).place, .ordering_key = "a", .error = "no"}};
+    ASSERT_TRUE(table->turn({.refused = again}));
+    stager.run(stager.is_sqlite() ? "delete from semel_outbox" : "delete from semel.outbox");
+    EXPECT_TRUE(table->drop(next[0].place.sequence).value());
+    EXPECT_FALSE(table->drop(next[0].place.sequence).value());
+    EXPECT_THAT(table->stuck(10).value(), IsEmpty());
+}
+
 TEST_P(Outbox, ASleepingRelayIsToldRatherThanLooking) {
     PumpOptions options = Relay::quick();
     options.poll = std::chrono::minutes{10};

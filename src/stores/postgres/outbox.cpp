@@ -23,16 +23,21 @@ constexpr const char* delete_sql =
     "delete from semel.outbox where outbox = $1 and shard = $2 and sequence = any($3::bigint[])";
 constexpr const char* mend_sql =
     "delete from semel.outbox_stuck where outbox = $1 and shard = $2 and sequence = any($3::bigint[])";
+// Not for an event that somebody else has published or dropped meanwhile: nobody would ever mend it.
 constexpr const char* refuse_sql =
     "insert into semel.outbox_stuck as s (outbox, shard, sequence, ordering_key, tries, since, retry_at, error) "
-    "values ($1, $2, $3, $4, 1, semel._micros(), semel._micros() + $5, $6) on conflict (outbox, shard, sequence) "
+    "select $1, $2, $3, $4, 1, semel._micros(), semel._micros() + $5, $6 from semel.outbox o "
+    "where o.outbox = $1 and o.shard = $2 and o.sequence = $3 for key share on conflict (outbox, shard, sequence) "
     "do update set tries = s.tries + 1, retry_at = excluded.retry_at, error = excluded.error";
+// One time for all rows: with a clock that goes on between them, a key's first event would still be stopped and the next one
+// not. By index for each row, never joined and sorted (offset 0): a turn costs the same however much is stuck.
 constexpr const char* read_sql =
     "select o.shard, o.sequence, o.staged_at, o.topic, o.ordering_key, o.id, o.source, o.type, o.subject, o.time, "
     "o.data_content_type, o.data_schema, o.extensions, o.data from semel.outbox o "
     "where o.outbox = $1 and o.shard = $2 and not exists (select from semel.outbox_stuck s "
-    "where s.outbox = $1 and s.shard = $2 and s.retry_at > semel._micros() "
-    "and (s.sequence = o.sequence or (s.ordering_key <> '' and s.ordering_key = o.ordering_key))) "
+    "where s.outbox = $1 and s.shard = $2 and s.sequence = o.sequence and s.retry_at > semel._statement_micros() "
+    "offset 0) and (o.ordering_key = '' or not exists (select from semel.outbox_stuck s where s.outbox = $1 "
+    "and s.shard = $2 and s.ordering_key = o.ordering_key and s.retry_at > semel._statement_micros() offset 0)) "
     "order by o.sequence limit $3";
 constexpr const char* health_sql =
     "select semel._micros(), (select min(h.staged_at) from semel.outbox_lease l cross join lateral (select o.staged_at "
@@ -195,15 +200,14 @@ public:
     }
 
     Result<bool> retry(std::int64_t sequence) override {
-        return change("update semel.outbox_stuck set retry_at = 0 where outbox = $1 and sequence = $2", sequence);
+        return change({"update semel.outbox_stuck set retry_at = 0 where outbox = $1 and sequence = $2"}, sequence);
     }
 
     Result<bool> drop(std::int64_t sequence) override {
-        return change(
-            "with gone as (delete from semel.outbox_stuck where outbox = $1 and sequence = $2 returning outbox, shard, "
-            "sequence) delete from semel.outbox o using gone "
-            "where o.outbox = gone.outbox and o.shard = gone.shard and o.sequence = gone.sequence",
-            sequence);
+        return change({"delete from semel.outbox o using semel.outbox_stuck s where s.outbox = $1 and s.sequence = $2 "
+                       "and o.outbox = s.outbox and o.shard = s.shard and o.sequence = s.sequence",
+                       "delete from semel.outbox_stuck where outbox = $1 and sequence = $2"},
+                      sequence);
     }
 
     [[nodiscard]] std::string text() const override { return without_password(options_.uri); }
@@ -224,13 +228,14 @@ private:
         return std::get<0>(std::move(answered));
     }
 
-    Result<bool> change(const char* sql, std::int64_t sequence) {
+    /// Whether the last of them has changed anything.
+    Result<bool> change(std::initializer_list<const char*> statements, std::int64_t sequence) {
         if (auto ready = begin(); !ready) return ready.failure();
-        wire_->send(sql, Params().text(name_).int8(sequence));
+        for (const char* sql : statements) wire_->send(sql, Params().text(name_).int8(sequence));
         wire_->send("select pg_notify('semel_outbox', '')");
         const auto rows = answer("change what is stuck");
         if (!rows) return rows.failure();
-        return rows->front().affected() > 0;
+        return (*rows)[statements.size() - 1].affected() > 0;
     }
 
     bool rang() {

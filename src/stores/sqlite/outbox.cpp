@@ -80,15 +80,18 @@ public:
         : options_(std::move(options)), name_(std::move(name)), relay_(std::move(relay)), bell_(options_.path) {}
     ~SqliteOutbox() override { statements_.clear(); }
 
+    /// A database that is not there is none that anybody stages in: the path is wrong.
     Status open() {
         sqlite3* raw = nullptr;
-        const int result = sqlite3_open_v2(options_.path.c_str(), &raw,
-                                           SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr);
+        const int result =
+            sqlite3_open_v2(options_.path.c_str(), &raw, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nullptr);
         db_.reset(raw);
         if (result != SQLITE_OK) {
             Failure failure = failure_of(raw, "open");
             if ((result & 0xff) == SQLITE_CANTOPEN)
-                failure = {Code::invalid, failure.message + "; check the path (store)"};
+                failure = {Code::invalid, fmt::format("open sqlite:{}: {}; check the path (store), or make it: semel "
+                                                      "migrate --store sqlite:{}",
+                                                      options_.path, sqlite3_errmsg(raw), options_.path)};
             return failure;
         }
         sqlite3_extended_result_codes(raw, 1);
@@ -146,8 +149,9 @@ public:
         auto found = prepared(
             "select o.sequence, o.staged_at, o.topic, o.ordering_key, o.id, o.source, o.type, o.subject, o.time, "
             "o.data_content_type, o.data_schema, o.extensions, o.data from semel_outbox o where o.outbox = ?1 "
-            "and not exists (select 1 from semel_outbox_stuck s where s.outbox = ?1 and s.retry_at > ?3 "
-            "and (s.sequence = o.sequence or (s.ordering_key <> '' and s.ordering_key = o.ordering_key))) "
+            "and not exists (select 1 from semel_outbox_stuck s where s.sequence = o.sequence and s.retry_at > ?3) "
+            "and (o.ordering_key = '' or not exists (select 1 from semel_outbox_stuck s where s.outbox = ?1 "
+            "and s.ordering_key = o.ordering_key and s.retry_at > ?3)) "
             "order by o.sequence limit ?2");
         if (!found) return found.failure();
         Statement& statement = **found;
@@ -276,7 +280,8 @@ private:
         for (const OutboxRefusal& each : turn.refused) {
             auto done = execute(
                 "insert into semel_outbox_stuck (sequence, outbox, ordering_key, tries, since, retry_at, error) "
-                "values (?1, ?2, ?3, 1, ?4, ?4 + ?5, ?6) on conflict (sequence) "
+                "select ?1, ?2, ?3, 1, ?4, ?4 + ?5, ?6 where exists (select 1 from semel_outbox where sequence = ?1) "
+                "on conflict (sequence) "
                 "do update set tries = tries + 1, retry_at = excluded.retry_at, error = excluded.error",
                 [&](Statement& statement) {
                     statement.bind(1, each.place.sequence);

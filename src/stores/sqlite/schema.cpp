@@ -118,6 +118,7 @@ constexpr const char* migrations[] = {
         retry_at     integer not null,
         error        text    not null
     );
+    create index semel_outbox_stuck_order on semel_outbox_stuck (outbox, ordering_key);
     )sql",
 };
 static_assert(std::size(migrations) == schema_version);
