@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "semel/message.hpp"
+#include "semel/outbox.hpp"
 
 namespace semel::outbox {
 
@@ -21,5 +22,11 @@ std::vector<MessageHeader> binary_headers(const Event& event, std::string_view p
 inline constexpr const char* ordering_header = "ordering-key";
 
 std::string percent_encoded(std::string_view text);
+/// As the path of a URL: what is not of a path (`?`, `#`, spaces) is part of a name in it.
+std::string path_encoded(std::string_view text);
+
+/// Names one event of one topic to whoever drops copies of it: 64 hex digits of topic, source and id, for ids are unique
+/// within a source only, and may be longer than what takes them.
+std::string copy_key(const StagedEvent& staged);
 
 }  // namespace semel::outbox

@@ -1,8 +1,9 @@
-// Events to an HTTP endpoint: one request each, several at once, with the event's id as Idempotency-Key.
+// Events to an HTTP endpoint: one request each, several at once, with copy_key as Idempotency-Key.
 //
-// 2xx is the receipt. 408, 425, 429, 5xx and no answer at all are about the endpoint: it is tried again after a pause, with
-// the same key. Any other answer refuses the event. 409 means that somebody else, a relay that was thought dead, is
-// delivering it: tried again, too.
+// 2xx is the receipt. 429, 502, 503, 504, 401, 403, 407 and no answer at all are about the endpoint: everything is tried again
+// after a pause, with the same keys. Any other answer refuses the event, which is tried again, too, and stops nobody but its
+// ordering key: a 500 may be this event's own, and a 409 means that somebody else, a relay that was thought dead, is
+// delivering it.
 #include <fmt/format.h>
 
 #include <condition_variable>
@@ -66,15 +67,13 @@ private:
 
     [[nodiscard]] HttpRequest request_of(const StagedEvent& staged) const {
         HttpRequest request{.url = options_.url, .body = staged.event.data};
-        if (staged.topic.starts_with('/'))
-            request.url += staged.topic;
-        else
-            request.url += "/" + staged.topic;
+        if (!staged.topic.starts_with('/')) request.url += "/";
+        request.url += path_encoded(staged.topic);
         for (auto& [name, value] : binary_headers(staged.event, "ce-", Encoding::percent))
             request.fields.push_back({std::move(name), std::move(value)});
         if (!staged.event.data_content_type.empty())
             request.fields.push_back({"Content-Type", staged.event.data_content_type});
-        request.fields.push_back({"Idempotency-Key", percent_encoded(staged.event.id)});
+        request.fields.push_back({"Idempotency-Key", copy_key(staged)});
         if (!staged.ordering_key.empty())
             request.fields.push_back({ordering_header, percent_encoded(staged.ordering_key)});
         for (const auto& [name, value] : options_.headers) request.fields.push_back({name, value});
@@ -114,7 +113,7 @@ private:
             return tell(Receipt{place, replayed ? Receipt::What::duplicate : Receipt::What::confirmed, ""}, "");
         }
         const std::string why = fmt::format("it answered {}", status);
-        const bool passes = status >= 500 || status == 408 || status == 409 || status == 425 || status == 429;
+        const bool passes = status == 429 || (status >= 502 && status <= 504);
         // Not what the configuration takes it for: that is about all events.
         const bool about_us = status == 401 || status == 403 || status == 407;
         if (passes || about_us) return tell({}, why);

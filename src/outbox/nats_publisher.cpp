@@ -1,6 +1,6 @@
-// Events to NATS JetStream, pipelined, each with its id as Nats-Msg-Id.
+// Events to NATS JetStream, pipelined, each with copy_key as Nats-Msg-Id.
 //
-// The stream's duplicate window is stream-wide and looks at nothing but the id, so a "duplicate" is told as such: within the
+// The stream's duplicate window is stream-wide and looks at nothing but that, so a "duplicate" is told as such: within the
 // window it is this event published before. cnats calls back on a thread of its own; a mailbox takes what it says, and outlives
 // the connection that may still be calling.
 #include <fmt/format.h>
@@ -22,10 +22,32 @@ using Steady = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds answer_max{10};
 
-/// The server will not take this message, however often it is sent.
+/// The stream answered that it does not take this message: it may be the only one.
 bool is_refusal(const jsPubAckErr& error) {
-    return error.Err == NATS_NO_RESPONDERS || error.Err == NATS_MAX_PAYLOAD ||
-           error.ErrCode == JSStreamMessageExceedsMaximumErr;
+    switch (static_cast<int>(error.ErrCode)) {
+        case 0: return error.Err == NATS_NO_RESPONDERS || error.Err == NATS_MAX_PAYLOAD;
+        case JSClusterNotAvailErr:
+        case JSInsufficientResourcesErr:
+        case JSMemoryResourcesExceededErr:
+        case JSStorageResourcesExceededErr:
+        case JSNotEnabledErr:
+        case JSNotEnabledForAccountErr: return false;  // of JetStream as a whole
+        default: return true;
+    }
+}
+
+/// A subject that a message can have: tokens with something in them, and no wildcard. The server ends the connection, or takes
+/// it for two words, if one has anything else.
+bool is_subject(std::string_view topic) {
+    std::size_t begin = 0;
+    while (begin <= topic.size()) {
+        const std::string_view token = topic.substr(begin, topic.find('.', begin) - begin);
+        if (token.empty() || token == "*" || token == ">") return false;
+        for (const char c : token)
+            if (static_cast<unsigned char>(c) <= 0x20 || c == 0x7f) return false;
+        begin += token.size() + 1;
+    }
+    return true;
 }
 
 /// What cnats' thread leaves for ours.
@@ -38,6 +60,13 @@ public:
     void forget(const natsMsg* message) {
         const std::lock_guard lock(mutex_);
         expected_.erase(message);
+    }
+    /// What is answered late is of nobody: a message lives until its answer, so no other has its address meanwhile.
+    void forget_all() {
+        const std::lock_guard lock(mutex_);
+        expected_.clear();
+        came_.clear();
+        why_.clear();
     }
     void answer(const natsMsg* message, const jsPubAck* taken, const jsPubAckErr* error) {
         const std::lock_guard lock(mutex_);
@@ -76,7 +105,7 @@ private:
     std::string why_;
 };
 
-/// For as long as the process: the library does not say when its last call was.
+/// One for each publisher, for as long as the process: the library does not say when its last call was.
 Mailbox& new_mailbox() {
     static std::mutex mutex;
     static std::vector<std::unique_ptr<Mailbox>> all;
@@ -97,27 +126,37 @@ public:
     Result<Handed> publish(const OutboxRow& row) override {
         if (auto begun = begin(); !begun) return begun.failure();
         const Event& event = row.staged.event;
+        if (!is_subject(row.staged.topic))
+            return Handed{"the topic is no subject: tokens without spaces and wildcards, and dots between them (topic)"};
         natsMsg* raw = nullptr;
         natsStatus status = natsMsg_Create(&raw, row.staged.topic.c_str(), nullptr, event.data.data(),
                                            static_cast<int>(event.data.size()));
         if (status != NATS_OK) return Handed{fmt::format("{} (topic: a subject)", natsStatus_GetText(status))};
         nats::MessageHandle message(raw);
+        const std::string key = copy_key(row.staged);
+        // "NATS/1.0", an empty line, and the library's own header of the key, as they go over the wire.
+        std::size_t bytes = event.data.size() + 12 + std::string_view("Nats-Msg-Id").size() + key.size() + 4;
         const auto add = [&](const char* name, const std::string& value) {
+            bytes += std::string_view(name).size() + value.size() + 4;
             if (status == NATS_OK) status = natsMsgHeader_Add(raw, name, value.c_str());
         };
         for (const auto& [name, value] : binary_headers(event, "ce-", Encoding::percent)) add(name.c_str(), value);
         if (!event.data_content_type.empty()) add("content-type", event.data_content_type);
         if (!row.staged.ordering_key.empty()) add(ordering_header, percent_encoded(row.staged.ordering_key));
         if (status != NATS_OK) return Handed{natsStatus_GetText(status)};
+        // The server ends the connection for one that is larger.
+        if (const std::int64_t most = natsConnection_GetMaxPayload(connection_.get());
+            most > 0 && bytes > static_cast<std::size_t>(most))
+            return Handed{fmt::format("{} bytes with its headers, the server takes {} (max_payload)", bytes, most)};
         jsPubOptions options;
         jsPubOptions_Init(&options);
-        options.MsgId = event.id.c_str();
-        mailbox_->expect(raw, row.place);
+        options.MsgId = key.c_str();
+        mailbox_.expect(raw, row.place);
         static_cast<void>(message.release());
         natsMsg* given = raw;
         status = js_PublishMsgAsync(jet_stream_.get(), &given, &options);
         if (status == NATS_OK) return Handed{};
-        mailbox_->forget(raw);
+        mailbox_.forget(raw);
         message.reset(given);  // null if the library has taken it
         if (status == NATS_MAX_PAYLOAD) return Handed{"larger than the server takes (max_payload)"};
         if (status == NATS_INVALID_SUBJECT || status == NATS_INVALID_ARG)
@@ -126,8 +165,8 @@ public:
     }
 
     Result<std::vector<Receipt>> receipts(Duration wait) override {
-        if (mailbox_ == nullptr) return std::vector<Receipt>{};
-        Mailbox::Came came = mailbox_->wait(wait);
+        if (jet_stream_ == nullptr) return std::vector<Receipt>{};
+        Mailbox::Came came = mailbox_.wait(wait);
         if (!came.receipts.empty() || came.expected == 0) heard_ = Steady::now();
         if (!came.receipts.empty()) return std::move(came.receipts);
         if (!came.why.empty()) return failed(came.why);
@@ -140,11 +179,11 @@ public:
     [[nodiscard]] bool keeps_order() const override { return false; }
 
     void start_over() override {
-        if (mailbox_ == nullptr) return;
+        if (jet_stream_ == nullptr) return;
         natsConnection_Close(connection_.get());
         jet_stream_.reset();
         connection_.reset();
-        mailbox_ = nullptr;
+        mailbox_.forget_all();
     }
 
     [[nodiscard]] std::string text() const override { return where_; }
@@ -155,23 +194,21 @@ private:
     }
 
     Status begin() {
-        if (mailbox_ != nullptr) return Done{};
+        if (jet_stream_ != nullptr) return Done{};
         // A lost connection is met with a new one: then it is plain what was confirmed and what was not.
         auto dialled = nats::dial(options_.connection, nats::Reconnects::never);
         if (!dialled) return Failure{dialled.failure().code, failed(dialled.failure().message).message};
-        Mailbox& mailbox = new_mailbox();
         jsOptions options;
         jsOptions_Init(&options);
         options.PublishAsync.MaxPending = static_cast<std::int64_t>(on_their_way_max()) + 1;
         options.PublishAsync.AckHandler = &answered;
-        options.PublishAsync.AckHandlerClosure = &mailbox;
+        options.PublishAsync.AckHandlerClosure = &mailbox_;
         jsCtx* jet_stream = nullptr;
         if (const natsStatus status = natsConnection_JetStream(&jet_stream, dialled->get(), &options);
             status != NATS_OK)
             return failed(nats::last_error(status));
         jet_stream_.reset(jet_stream);
         connection_ = std::move(*dialled);
-        mailbox_ = &mailbox;
         heard_ = Steady::now();
         return Done{};
     }
@@ -180,7 +217,7 @@ private:
     std::string where_;
     nats::ConnectionHandle connection_;
     nats::JetStreamHandle jet_stream_;
-    Mailbox* mailbox_ = nullptr;
+    Mailbox& mailbox_ = new_mailbox();
     Steady::time_point heard_{};
 };
 

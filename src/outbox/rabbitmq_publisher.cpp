@@ -2,6 +2,10 @@
 //
 // The broker answers by numbers that count what was published on the channel: basic.ack and basic.nack, perhaps for all up to
 // one. What it cannot route it returns first, with its properties, and acknowledges then: a returned event is refused.
+//
+// An event that it does not take, which is larger than its max_message_size, makes it close the channel, without saying which
+// it was. Then those that were on their way are suspects: they go one at a time, and the one that closes the channel alone is
+// refused.
 #include <amqp.h>
 #include <amqp_framing.h>
 #include <fmt/format.h>
@@ -26,6 +30,10 @@ constexpr std::chrono::seconds answer_max{30};
 constexpr amqp_channel_t channel = 1;
 constexpr std::size_t short_bytes_max = 255;  // of a routing key, an exchange or a content type
 constexpr std::uint8_t persistent = 2;
+/// So long suspects are looked for: somebody else may have published them.
+constexpr std::chrono::seconds careful_for{30};
+/// Beside the headers in their frame.
+constexpr std::size_t frame_rest = 2048;
 
 /// librabbitmq only reads it.
 amqp_bytes_t bytes_of(std::string_view text) {
@@ -48,13 +56,18 @@ public:
         auto headers = binary_headers(event, "cloudEvents:", Encoding::plain);
         if (!row.staged.ordering_key.empty()) headers.push_back({ordering_header, row.staged.ordering_key});
         std::vector<amqp_table_entry_t> entries;
+        std::size_t header_bytes = frame_rest;
         for (const auto& [name, value] : headers) {
+            header_bytes += name.size() + value.size() + 8;
             amqp_table_entry_t entry{};
             entry.key = bytes_of(name);
             entry.value.kind = AMQP_FIELD_KIND_UTF8;
             entry.value.value.bytes = bytes_of(value);
             entries.push_back(entry);
         }
+        if (const auto most = static_cast<std::size_t>(amqp_get_frame_max(connection_.get()));
+            most > 0 && header_bytes > most)
+            return Handed{fmt::format("its attributes do not fit into a frame of {} bytes (extensions)", most)};
         // Which one was returned is seen by this.
         const std::string number = std::to_string(published_ + 1);
         amqp_basic_properties_t properties{};
@@ -78,12 +91,17 @@ public:
 
     Result<std::vector<Receipt>> receipts(Duration wait) override {
         const auto until = Steady::now() + wait;
-        while (connection_ && !expected_.empty()) {
+        while (connection_ && !expected_.empty() && broken_.empty()) {
             const auto left = std::chrono::duration_cast<Duration>(until - Steady::now());
             auto read = read_frame(came_.empty() ? std::max(left, Duration::zero()) : Duration::zero());
-            if (!read) return came_.empty() ? Result<std::vector<Receipt>>(read.failure()) : std::exchange(came_, {});
+            if (!read) {
+                broken_ = read.failure().message;
+                break;
+            }
             if (!*read && (!came_.empty() || left <= Duration::zero())) break;
         }
+        // What was confirmed is told before what went wrong.
+        if (came_.empty() && !broken_.empty()) return Failure{Code::unavailable, broken_};
         if (came_.empty() && !expected_.empty() && Steady::now() - heard_ > answer_max)
             return failed(fmt::format("no answer in {} s", answer_max.count()));
         if (!came_.empty()) heard_ = Steady::now();
@@ -91,8 +109,13 @@ public:
     }
 
     [[nodiscard]] bool keeps_order() const override { return false; }
+    [[nodiscard]] std::size_t on_their_way_max() const override {
+        return !suspects_.empty() && Steady::now() < careful_until_ ? 1 : Publisher::on_their_way_max();
+    }
     void start_over() override {
         connection_.reset();
+        closed_ = false;
+        broken_.clear();
         expected_.clear();
         returned_.clear();
         came_.clear();
@@ -107,6 +130,7 @@ private:
     }
 
     Status begin() {
+        if (closed_) start_over();  // nothing is on its way
         if (connection_) return Done{};
         connection_.reset(amqp_new_connection());
         Status done = rabbitmq::log_in(connection_.get(), options_.connection, address_, text());
@@ -162,12 +186,29 @@ private:
                 settle(nack.delivery_tag, nack.multiple != 0, "not taken: a queue is full, or has failed");
                 return Done{};
             }
-            case AMQP_CHANNEL_CLOSE_METHOD:
-                return failed(text_of(static_cast<const amqp_channel_close_t*>(method.decoded)->reply_text));
+            case AMQP_CHANNEL_CLOSE_METHOD: {
+                const auto& close = *static_cast<const amqp_channel_close_t*>(method.decoded);
+                if (close.reply_code != AMQP_PRECONDITION_FAILED) return failed(text_of(close.reply_text));
+                return suspect(std::string(text_of(close.reply_text)));
+            }
             case AMQP_CONNECTION_CLOSE_METHOD:
                 return failed(text_of(static_cast<const amqp_connection_close_t*>(method.decoded)->reply_text));
             default: return Done{};
         }
+    }
+
+    /// The channel was closed for one of those on their way.
+    Status suspect(std::string why) {
+        if (expected_.size() != 1) {
+            for (const auto& [number, place] : expected_) suspects_.insert(place);
+            careful_until_ = Steady::now() + careful_for;
+            return failed(why);
+        }
+        came_.push_back({expected_.begin()->second, Receipt::What::refused, std::move(why)});
+        expected_.clear();
+        suspects_.clear();
+        closed_ = true;
+        return Done{};
     }
 
     void settle(std::uint64_t number, bool multiple, const std::string& refusal) {
@@ -179,6 +220,7 @@ private:
             const auto what = why.empty() ? Receipt::What::confirmed : Receipt::What::refused;
             came_.push_back({at->second, what, std::move(why)});
             if (returned != returned_.end()) returned_.erase(returned);
+            suspects_.erase(at->second);
             at = expected_.erase(at);
         }
     }
@@ -194,6 +236,10 @@ private:
     std::optional<std::string> returning_;           ///< a return whose properties come next
     std::vector<Receipt> came_;
     std::uint64_t published_ = 0;
+    std::set<OutboxPlace> suspects_;  ///< on their way when the channel was closed for one of them
+    Steady::time_point careful_until_{};
+    bool closed_ = false;  ///< the channel, for an event that has its receipt
+    std::string broken_;   ///< what went wrong
     Steady::time_point heard_{};
 };
 

@@ -183,6 +183,86 @@ TEST(OutboxToNats, ASecondPublicationWithinTheWindowIsADuplicate) {
     broker->remove(topic);
 }
 
+TEST(OutboxToNats, TheSameIdOfAnotherSourceIsNoDuplicate) {
+    const auto broker = make_broker("nats");
+    const std::string topic = "outbox-" + mint_uuid4().text();
+    broker->create(topic, 1);
+    const auto database = make_database("sqlite");
+    Stager stager(database->url());
+    StagedEvent other = staged("a", 1, topic);
+    other.event.source = "/another shop";
+    stager.commit({staged("a", 1, topic), other});
+    const Relay relay(database->url(), relay_to("nats"));
+    EXPECT_TRUE(until([&] { return relay.pump.state().published == 2; }));
+    EXPECT_EQ(relay.pump.state().duplicates, 0);
+    broker->remove(topic);
+}
+
+TEST(OutboxToNats, WhatTheServerWouldEndTheConnectionForStopsItsKeyOnly) {
+    const auto broker = make_broker("nats");
+    const std::string topic = "outbox-" + mint_uuid4().text();
+    broker->create(topic, 1);
+    const auto database = make_database("sqlite");
+    Stager stager(database->url());
+    StagedEvent large = staged("large", 1, topic);
+    large.event.data.assign(1024 * 1024 - 100, 'x');  // by its headers
+    stager.commit({large, staged("b", 1, topic + " 7"), staged("c", 1, topic + "..x"), staged("d", 1, topic + "."),
+                   staged("e", 1, topic + ".*"), staged("good", 1, topic)});
+    const Relay relay(database->url(), relay_to("nats"));
+    EXPECT_TRUE(until([&] { return relay.pump.state().published == 1 && relay.pump.state().stuck == 5; }));
+    EXPECT_EQ(relay.pump.state().restarts, 0);
+    broker->remove(topic);
+}
+
+TEST(OutboxToNats, StartingOverForgetsWhatWasOnItsWay) {
+    const auto broker = make_broker("nats");
+    const std::string topic = "outbox-" + mint_uuid4().text();
+    broker->create(topic, 1);
+    const auto publisher = std::move(*open_publisher(relay_to("nats")));
+    OutboxRow row;
+    for (int i = 1; i <= 50; ++i) {
+        row.place = {0, i};
+        row.staged = staged("a", i, topic);
+        ASSERT_TRUE(publisher->publish(row));
+        if (i % 10 != 0) publisher->start_over();
+    }
+    std::vector<Receipt> came;
+    EXPECT_TRUE(until([&] {
+        auto some = publisher->receipts(milliseconds{100});
+        if (some) came.insert(came.end(), some->begin(), some->end());
+        return !came.empty();
+    }));
+    ASSERT_EQ(came.size(), 1);
+    EXPECT_EQ(came[0].place.sequence, 50);
+    broker->remove(topic);
+}
+
+TEST(OutboxToRabbitmq, AnEventThatClosesTheChannelIsFoundAndStopsItsKeyOnly) {
+    const auto broker = make_broker("rabbitmq");
+    const std::string topic = "outbox-" + mint_uuid4().text();
+    broker->create(topic, 1);
+    const auto database = make_database("sqlite");
+    Stager stager(database->url());
+    StagedEvent large = staged("large", 1, topic);
+    large.event.data.assign(17 * 1024 * 1024, 'x');  // tests/servers/fleet/rabbitmq.py: max_message_size
+    stager.run("begin");
+    for (int i = 0; i < 50; ++i) stager.stage(staged("k" + std::to_string(i), 1, topic));
+    stager.stage(large);
+    for (int i = 0; i < 50; ++i) stager.stage(staged("k" + std::to_string(i), 2, topic));
+    StagedEvent wide = staged("wide", 1, topic);
+    for (int i = 0; i < 40; ++i) wide.event.extensions.push_back({"x" + std::to_string(i), std::string(4096, 'x')});
+    std::ranges::sort(wide.event.extensions, {}, &MessageHeader::name);
+    stager.stage(wide);
+    stager.run("commit");
+    const Relay relay(database->url(), relay_to("rabbitmq"));
+    EXPECT_TRUE(until([&] { return relay.pump.state().stuck == 2; }));
+    EXPECT_TRUE(until([&] { return database->value("select count(*) from semel.outbox") == "2"; }));
+    const auto stuck = open_outbox_at(database->url(), "looking")->stuck(10).value();
+    for (const OutboxStuck& each : stuck)
+        EXPECT_THAT(each.error, each.id == "large-1" ? HasSubstr("larger than") : HasSubstr("frame"));
+    broker->remove(topic);
+}
+
 TEST(OutboxToKafka, SettingsThatOrderRestsOnAreRefused) {
     KafkaOptions options{.brokers = "127.0.0.1:1"};
     EXPECT_TRUE(open_kafka(options));

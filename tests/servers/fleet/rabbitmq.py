@@ -41,6 +41,7 @@ default_pass = {self.state["password"]}
 vm_memory_high_watermark.absolute = 1GB
 disk_free_limit.absolute = 50MB
 raft.wal_max_size_bytes = 67108864
+max_message_size = 16777216
 log.console.level = info
 """, self.user)
 
