@@ -42,6 +42,12 @@ struct OutboxRow {
     StagedEvent staged{};
 };
 
+/// At most so many events of a shard.
+struct OutboxReading {
+    std::int16_t shard = 0;
+    std::size_t limit = 0;
+};
+
 /// The broker has refused an event.
 struct OutboxRefusal {
     OutboxPlace place{};
@@ -81,8 +87,7 @@ public:
     struct Turn {
         std::span<const OutboxPlace> done{};       ///< confirmed by the broker: they are removed
         std::span<const OutboxRefusal> refused{};  ///< they stop their keys for so long
-        std::span<const std::int16_t> shards{};    ///< to be read
-        std::size_t limit = 0;                     ///< of each shard
+        std::span<const OutboxReading> read{};     ///< what is wanted of which shards
     };
     /// One durable transaction: removes, notes, then reads what is left of each shard, in order, without what is stopped.
     /// Safe to repeat with more.

@@ -36,8 +36,8 @@ public:
     virtual Result<Handed> publish(const OutboxRow& row) = 0;
     /// The receipts that have come; waits for the first, at most that long. Failures as above.
     virtual Result<std::vector<Receipt>> receipts(Duration wait) = 0;
-    /// Whether the broker gets events in the order they are handed over, whatever happens, so that several of one ordering
-    /// key may be on their way at once. Then no receipt says `refused`.
+    /// Whether the broker gets events of a topic in the order they are handed over, whatever happens, so that several of one
+    /// ordering key and topic may be on their way at once. Then no receipt says `refused`.
     [[nodiscard]] virtual bool keeps_order() const = 0;
     /// How many events may be on their way at once.
     [[nodiscard]] virtual std::size_t on_their_way_max() const { return 1000; }

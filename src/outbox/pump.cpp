@@ -14,8 +14,8 @@ using std::chrono::seconds;
 
 /// A round that has waited this long for receipts looks whether there is something else to do.
 constexpr milliseconds round_max{100};
-/// Of each shard at least; more where few shards have anything.
-constexpr std::size_t shard_rows_min = 64;
+/// Less is not read at once for turns that fail.
+constexpr std::size_t batch_min = 64;
 /// So many rows in a turn mean that the next one finds more without being told.
 constexpr std::size_t busy_rows = 256;
 constexpr milliseconds pause_first{100};
@@ -36,7 +36,7 @@ double in_seconds(Duration time) { return std::chrono::duration<double>(time).co
 }  // namespace
 
 Pump::Pump(OutboxTable& table, Publisher& publisher, PumpOptions options, Say say)
-    : table_(table), publisher_(publisher), options_(options), say_(std::move(say)) {}
+    : table_(table), publisher_(publisher), options_(options), say_(std::move(say)), batch_(options.batch) {}
 
 template <class Change>
 void Pump::note(Change change) {
@@ -56,7 +56,7 @@ void Pump::run(const std::stop_token& stop) {
         switch (round()) {
             case Went::on: break;
             case Went::idle: listen(stop); break;
-            case Went::wrong: sleep(stop, std::max(broker_pause_, store_pause_)); break;
+            case Went::wrong: sleep(stop, std::max(broker_pause_, store_pause(Part::turn))); break;
         }
     }
     drain(drain_max);
@@ -72,7 +72,8 @@ void Pump::hold() {
     const auto sent = Steady::now();
     auto held = table_.hold(options_.lease);
     if (!held) {
-        store_failed(held.failure());
+        store_failed(Part::hold, held.failure());
+        hold_next_ = Steady::now() + store_pause(Part::hold);
         if (over) shards_.clear();
         return;
     }
@@ -85,16 +86,19 @@ void Pump::hold() {
     note([&](PumpState& state) {
         state.shards = shards_.size();
         state.relays = held->relays;
-        state.store_down.clear();
     });
-    store_pause_ = {};
+    store_answered(Part::hold);
 }
 
 // ---- one round -----------------------------------------------------------------------------------------------------
 
 Pump::Went Pump::round() {
     if (!turn()) return Went::wrong;
-    if (ready_.empty() && on_their_way_.empty()) return Went::idle;
+    if (ready_.empty() && on_their_way_.empty()) {
+        // Nothing waits for the broker, so nothing is known against it.
+        if (std::exchange(broker_pause_, {}).count() != 0) note([](PumpState& state) { state.broker_down.clear(); });
+        return Went::idle;
+    }
     reach(Point::after_read);
     const auto until = std::min<Steady::time_point>(Steady::now() + round_max, held_until_);
     bool well = true;
@@ -110,25 +114,42 @@ Pump::Went Pump::round() {
     return well ? Went::on : Went::wrong;
 }
 
+/// All of them are a batch. Shards that had more than their share get what the others may do without.
+std::vector<OutboxReading> Pump::shares() const {
+    const std::size_t count = shards_.size();
+    const auto full =
+        static_cast<std::size_t>(std::ranges::count_if(shards_, [&](auto shard) { return full_.contains(shard); }));
+    const std::size_t batch = std::max(batch_, count);
+    const std::size_t even = batch / std::max<std::size_t>(1, count);
+    const std::size_t least = full == 0 || full == count ? even : std::max<std::size_t>(1, even / 2);
+    const std::size_t most = full == 0 ? even : (batch - least * (count - full)) / full;
+    std::vector<OutboxReading> all;
+    for (const std::int16_t shard : shards_) all.push_back({shard, full_.contains(shard) ? most : least});
+    return all;
+}
+
 /// Removes what was confirmed, notes what was refused, and reads what is left. False: the database did not answer.
 bool Pump::turn() {
     const bool removes = !confirmed_.empty();
     if (Steady::now() >= held_until_) shards_.clear();
-    const std::size_t limit = std::max(shard_rows_min, options_.batch / std::max<std::size_t>(1, shards_with_rows_));
-    auto read = table_.turn({.done = confirmed_, .refused = refused_, .shards = shards_, .limit = limit});
+    const std::vector<OutboxReading> wanted = shares();
+    auto read = table_.turn({.done = confirmed_, .refused = refused_, .read = wanted});
     if (!read) {
-        store_failed(read.failure());
+        store_failed(Part::turn, read.failure());
+        batch_ = std::max(std::min(batch_min, options_.batch), batch_ / 2);
         return false;
     }
     if (removes) reach(Point::after_remove);
-    if (!state().store_down.empty()) note([](PumpState& state) { state.store_down.clear(); });
-    store_pause_ = {};
+    store_answered(Part::turn);
+    batch_ = std::min(options_.batch, batch_ + std::max<std::size_t>(1, batch_ / 8));
     confirmed_.clear();
     refused_.clear();
     stopped_.clear();
-    std::set<std::int16_t> with_rows;
-    for (const OutboxRow& row : *read) with_rows.insert(row.place.shard);
-    shards_with_rows_ = std::max<std::size_t>(1, with_rows.size());
+    std::map<std::int16_t, std::size_t> came;
+    for (const OutboxRow& row : *read) ++came[row.place.shard];
+    full_.clear();
+    for (const auto& [shard, limit] : wanted)
+        if (came[shard] >= limit) full_.insert(shard);
     if (bell_ && read->size() >= busy_rows && table_.ring(false)) bell_ = false;
     for (OutboxRow& row : *read) take(std::move(row));
     return true;
@@ -146,16 +167,29 @@ void Pump::take(OutboxRow row) {
         ready_.push_back(place);
 }
 
+/// Whether it may be handed over while those of its key are on their way.
+bool Pump::may_follow(const OutboxRow& row) const {
+    const auto going = going_.find(row.staged.ordering_key);
+    return going == going_.end() || going->second.topic == row.staged.topic;
+}
+
 bool Pump::send_ready() {
     while (!ready_.empty() && on_their_way_.size() < publisher_.on_their_way_max()) {
         const OutboxPlace place = ready_.front();
         ready_.pop_front();
         const OutboxRow& row = rows_.at(place);
-        if (!row.staged.ordering_key.empty() && stopped_.contains(row.staged.ordering_key)) {
+        const std::string& key = row.staged.ordering_key;
+        if (!key.empty() && (stopped_.contains(key) || !may_follow(row))) {
+            stopped_.insert(key);  // with those behind it, until the next turn reads them again
             rows_.erase(place);
             continue;
         }
         on_their_way_.insert(place);
+        if (!key.empty()) {
+            Going& going = going_[key];
+            going.topic = row.staged.topic;
+            ++going.count;
+        }
         const auto handed = publisher_.publish(row);
         if (!handed) {
             broker_failed(handed.failure());
@@ -192,6 +226,7 @@ void Pump::settle(const Receipt& receipt) {
     const OutboxRow row = std::move(found->second);
     rows_.erase(found);
     const std::string& key = row.staged.ordering_key;
+    if (const auto going = going_.find(key); going != going_.end() && --going->second.count == 0) going_.erase(going);
     const bool taken = receipt.what != Receipt::What::refused;
     if (taken) {
         confirmed_.push_back(row.place);
@@ -239,7 +274,7 @@ void Pump::drain(Duration most) {
         if (!collect(std::chrono::duration_cast<Duration>(until - Steady::now()))) break;
     if (confirmed_.empty() && refused_.empty()) return;
     auto written = table_.turn({.done = confirmed_, .refused = refused_});
-    if (!written) return store_failed(written.failure());
+    if (!written) return store_failed(Part::turn, written.failure());
     confirmed_.clear();
     refused_.clear();
 }
@@ -250,6 +285,7 @@ void Pump::drain(Duration most) {
 void Pump::broker_failed(const Failure& failure) {
     publisher_.start_over();
     on_their_way_.clear();
+    going_.clear();
     forget_unsent();
     broker_pause_ = longer(broker_pause_);
     const bool news = state().broker_down.empty();
@@ -261,11 +297,18 @@ void Pump::broker_failed(const Failure& failure) {
     if (news) say_("error", failure.message);
 }
 
-void Pump::store_failed(const Failure& failure) {
-    store_pause_ = longer(store_pause_);
+void Pump::store_failed(Part part, const Failure& failure) {
+    store_pause(part) = longer(store_pause(part));
     const bool news = state().store_down.empty();
     note([&](PumpState& state) { state.store_down = failure.message; });
     if (news) say_("error", failure.message);
+}
+
+/// It is well again when everything is.
+void Pump::store_answered(Part part) {
+    if (std::exchange(store_pause(part), {}).count() == 0) return;
+    if (std::ranges::any_of(store_pauses_, [](Duration pause) { return pause.count() != 0; })) return;
+    note([](PumpState& state) { state.store_down.clear(); });
 }
 
 // ---- waiting ---------------------------------------------------------------------------------------------------------
@@ -281,7 +324,12 @@ void Pump::sleep(const std::stop_token& stop, Duration time) {
 /// Until something is staged, as far as we are told; else for a while.
 void Pump::listen(const std::stop_token& stop) {
     if (!bell_) {
-        bell_ = static_cast<bool>(table_.ring(true));
+        if (auto rung = table_.ring(true); !rung) {
+            store_failed(Part::bell, rung.failure());
+            return sleep(stop, store_pause(Part::bell));
+        }
+        store_answered(Part::bell);
+        bell_ = true;
         bell_since_ = Steady::now();
         return;  // what was staged before anybody rang is found by one more look
     }
@@ -299,7 +347,8 @@ void Pump::look_after() {
     if (Steady::now() < look_next_) return;
     look_next_ = Steady::now() + look_every;
     auto health = table_.health();
-    if (!health) return store_failed(health.failure());
+    if (!health) return store_failed(Part::look, health.failure());
+    store_answered(Part::look);
     const Duration oldest = health->oldest ? std::max(Duration{0}, health->now - *health->oldest) : Duration{0};
     const Duration held_up = health->held_up_for.value_or(Duration{0});
     note([&](PumpState& state) {

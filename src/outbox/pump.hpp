@@ -16,13 +16,14 @@
 //
 // Order: of one key the rows of the table are its events in the order of commits (sql/postgres/004_outbox.sql), without a
 // first part that has been published. A relay hands them over from the first one on, each after the receipt of the one before
-// it, or all to a publisher that keeps their order. So the first occurrences of a key's events at the broker are in order
+// it, or all of one topic to a publisher that keeps their order. So the first occurrences of a key's events at the broker are in order
 // whoever publishes: also when a relay that slept through its lease wakes up, and two work on one shard. The lease shares the
 // work; neither order nor safety rests on it, and a row may be removed by anyone who has its receipt.
 //
 // A refused event stops its key: those behind it are not read until it has been published, or dropped by a person.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <deque>
@@ -44,7 +45,7 @@ namespace semel::outbox {
 
 struct PumpOptions {
     Duration lease = std::chrono::seconds{10};       ///< how soon others take a dead relay's work over
-    std::size_t batch = 2000;                        ///< events read at once
+    std::size_t batch = 2000;                        ///< events read at once, of all shards; of each at least one
     Duration poll = std::chrono::seconds{1};         ///< how often to look without having been told
     Duration retry_first = std::chrono::seconds{1};  ///< for a refused event; doubles
     Duration retry_max = std::chrono::minutes{5};
@@ -80,16 +81,22 @@ public:
 private:
     using Steady = std::chrono::steady_clock;
     enum class Went : std::uint8_t { on, idle, wrong };
+    /// What may fail on the database while the others work.
+    enum class Part : std::uint8_t { turn, hold, bell, look };
 
     void hold();
     Went round();
     bool turn();
+    [[nodiscard]] std::vector<OutboxReading> shares() const;
+    [[nodiscard]] bool may_follow(const OutboxRow& row) const;
     void take(OutboxRow row);
     bool send_ready();
     bool collect(Duration wait);
     void settle(const Receipt& receipt);
     void broker_failed(const Failure& failure);
-    void store_failed(const Failure& failure);
+    void store_failed(Part part, const Failure& failure);
+    void store_answered(Part part);
+    [[nodiscard]] Duration& store_pause(Part part) { return store_pauses_[static_cast<std::size_t>(part)]; }
     void forget_unsent();
     void drain(Duration most);
     void sleep(const std::stop_token& stop, Duration time);
@@ -106,7 +113,8 @@ private:
     std::vector<std::int16_t> shards_;
     Steady::time_point held_until_{};
     Steady::time_point hold_next_{};
-    std::size_t shards_with_rows_ = 1;
+    std::size_t batch_;            // less than it may be after a turn that failed: it may have been too much
+    std::set<std::int16_t> full_;  // shards that had as much as was asked for
 
     std::map<OutboxPlace, OutboxRow> rows_;                            // read: ready, waiting or on their way
     std::deque<OutboxPlace> ready_;                                    // to be handed over
@@ -114,6 +122,11 @@ private:
     std::unordered_set<std::string> busy_;                             // keys with an event ready or on its way
     std::unordered_set<std::string> stopped_;                          // keys refused since the last turn
     std::set<OutboxPlace> on_their_way_;
+    struct Going {
+        std::string topic{};
+        std::size_t count = 0;
+    };
+    std::unordered_map<std::string, Going> going_;  // by key: those on their way
     std::vector<OutboxPlace> confirmed_;
     std::vector<OutboxRefusal> refused_;
     std::map<OutboxPlace, std::uint64_t> tries_;
@@ -121,7 +134,7 @@ private:
     bool bell_ = true;
     Steady::time_point bell_since_{};
     Duration broker_pause_{};
-    Duration store_pause_{};
+    std::array<Duration, 4> store_pauses_{};  // by Part; zero: it answers
     Steady::time_point look_next_{};
     Steady::time_point told_{};
 

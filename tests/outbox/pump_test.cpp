@@ -64,6 +64,7 @@ public:
     std::atomic<bool> silent = false;  ///< takes events, and says nothing
     std::atomic<bool> keeps_order = false;
     std::atomic<std::size_t> on_their_way_most = 0;  ///< of one key at once
+    std::atomic<bool> mixed = false;                 ///< those were of several topics
     std::mutex refusing_mutex;
     std::set<std::string> refuses;  ///< ids
 
@@ -79,6 +80,9 @@ public:
     Result<Handed> publish(const OutboxRow& row) override {
         if (broker_.down) return Failure{Code::unavailable, "publish to the script: it is down"};
         if (broker_.keeps_order && broker_.is_refused(row.staged.event.id)) return Handed{"too large"};
+        for (const OutboxRow& each : handed_)
+            if (each.staged.ordering_key == row.staged.ordering_key && each.staged.topic != row.staged.topic)
+                broker_.mixed = true;
         broker_.on_their_way_most = std::max(broker_.on_their_way_most.load(), ++keys_[row.staged.ordering_key]);
         handed_.push_back(row);
         return Handed{};
@@ -114,11 +118,68 @@ private:
     std::map<std::string, std::size_t> keys_;
 };
 
+std::vector<OutboxReading> all_of(const OutboxTable::Held& held, std::size_t limit) {
+    std::vector<OutboxReading> all;
+    for (const std::int16_t shard : held.shards) all.push_back({.shard = shard, .limit = limit});
+    return all;
+}
+
+/// Parts of a database that fail, and what it is asked for.
+struct Trouble {
+    std::atomic<bool> hold = false;
+    std::atomic<bool> bell = false;
+    std::atomic<std::size_t> answer_most = 1'000'000;  ///< a turn that asks for more gets no answer
+    std::atomic<std::size_t> holds_failed = 0;
+    std::atomic<std::size_t> bells_failed = 0;
+    std::atomic<std::size_t> read_most = 0;  ///< rows in a turn
+    std::atomic<std::size_t> turns_failed = 0;
+};
+
+class TroubledTable final : public OutboxTable {
+public:
+    TroubledTable(std::unique_ptr<OutboxTable> table, Trouble& trouble) : table_(std::move(table)), trouble_(trouble) {}
+    Result<Held> hold(Duration lease) override {
+        if (!trouble_.hold) return table_->hold(lease);
+        ++trouble_.holds_failed;
+        return Failure{Code::unavailable, "hold: trouble"};
+    }
+    void leave() override { table_->leave(); }
+    Result<std::vector<OutboxRow>> turn(const Turn& turn) override {
+        std::size_t wanted = 0;
+        for (const OutboxReading& each : turn.read) wanted += each.limit;
+        if (wanted > trouble_.answer_most) {
+            ++trouble_.turns_failed;
+            return Failure{Code::unavailable, "turn: trouble"};
+        }
+        auto rows = table_->turn(turn);
+        if (rows) trouble_.read_most = std::max(trouble_.read_most.load(), rows->size());
+        return rows;
+    }
+    Status ring(bool wanted) override {
+        if (!wanted || !trouble_.bell) return table_->ring(wanted);
+        ++trouble_.bells_failed;
+        return Failure{Code::unavailable, "ring: trouble"};
+    }
+    bool wait(Duration time) override { return table_->wait(time); }
+    [[nodiscard]] bool hears() const override { return table_->hears(); }
+    Result<Health> health() override { return table_->health(); }
+    Result<std::vector<OutboxStuck>> stuck(std::size_t limit) override { return table_->stuck(limit); }
+    Result<bool> retry(std::int64_t sequence) override { return table_->retry(sequence); }
+    Result<bool> drop(std::int64_t sequence) override { return table_->drop(sequence); }
+    [[nodiscard]] std::string text() const override { return table_->text(); }
+
+private:
+    std::unique_ptr<OutboxTable> table_;
+    Trouble& trouble_;
+};
+
 /// A relay at work until it goes.
 class Relay {
 public:
     Relay(const std::string& url, Broker& broker, const std::string& name = "a", PumpOptions options = quick())
-        : table_(open_outbox_at(url, name)),
+        : Relay(open_outbox_at(url, name), broker, options) {}
+    Relay(std::unique_ptr<OutboxTable> table, Broker& broker, PumpOptions options)
+        : table_(std::move(table)),
           publisher_(broker),
           pump_(*table_, publisher_, options,
                 [this](auto level, auto text) {
@@ -338,9 +399,9 @@ TEST_P(Outbox, AStoppedKeyGoesOnAsAWholeHoweverLongTheReadTakes) {
     for (int i = 0; i < 2000; ++i) stager.stage(staged("a", i));
     stager.run("commit");
     const auto table = open_outbox_at(database_->url(), "a");
-    const auto shards = table->hold(std::chrono::hours{1}).value().shards;
+    const auto everything = all_of(table->hold(std::chrono::hours{1}).value(), 5000);
     const auto read = [&](const std::vector<OutboxRefusal>& refused) {
-        auto rows = table->turn({.refused = refused, .shards = shards, .limit = 5000});
+        auto rows = table->turn({.refused = refused, .read = everything});
         EXPECT_TRUE(rows) << rows.failure().message;
         return rows ? std::move(*rows) : std::vector<OutboxRow>{};
     };
@@ -370,11 +431,11 @@ TEST_P(Outbox, WhatIsStuckDoesNotSlowDownReading) {
                            "sequence < {2} / 2",
                            sqlite ? "semel_outbox" : "semel.outbox", sqlite ? "" : "shard,", most));
     stager.run("commit");
-    const std::vector<std::int16_t> shards{static_cast<std::int16_t>(sqlite ? 0 : 3)};
+    const std::vector<OutboxReading> wanted{{.shard = static_cast<std::int16_t>(sqlite ? 0 : 3), .limit = 100}};
     // More often than PostgreSQL makes a plan for each.
     for (int i = 0; i < 8; ++i) {
         const auto began = std::chrono::steady_clock::now();
-        const auto rows = table->turn({.shards = shards, .limit = 100});
+        const auto rows = table->turn({.read = wanted});
         ASSERT_TRUE(rows) << rows.failure().message;
         EXPECT_EQ(rows->size(), 2);  // the last of either half
         ASSERT_LT(std::chrono::steady_clock::now() - began, seconds{1});
@@ -385,8 +446,8 @@ TEST_P(Outbox, WhatIsGoneIsNotStuck) {
     Stager stager(database_->url());
     stager.commit({staged("a", 1)});
     const auto table = open_outbox_at(database_->url(), "a");
-    const auto shards = table->hold(seconds{60}).value().shards;
-    const auto rows = table->turn({.shards = shards, .limit = 10}).value();
+    const auto everything = all_of(table->hold(seconds{60}).value(), 10);
+    const auto rows = table->turn({.read = everything}).value();
     ASSERT_EQ(rows.size(), 1);
     // Another relay publishes what is refused here.
     const std::vector<OutboxPlace> done{rows[0].place};
@@ -396,13 +457,102 @@ TEST_P(Outbox, WhatIsGoneIsNotStuck) {
     EXPECT_THAT(table->stuck(10).value(), IsEmpty());
     // Left by somebody who removed the event by hand.
     stager.commit({staged("a", 2)});
-    const auto next = table->turn({.shards = shards, .limit = 10}).value();
+    const auto next = table->turn({.read = everything}).value();
     const std::vector<OutboxRefusal> again{{.place = next.at(0).place, .ordering_key = "a", .error = "no"}};
     ASSERT_TRUE(table->turn({.refused = again}));
     stager.run(stager.is_sqlite() ? "delete from semel_outbox" : "delete from semel.outbox");
     EXPECT_TRUE(table->drop(next[0].place.sequence).value());
     EXPECT_FALSE(table->drop(next[0].place.sequence).value());
     EXPECT_THAT(table->stuck(10).value(), IsEmpty());
+}
+
+TEST_P(Outbox, OfOneKeyOneTopicIsOnItsWayAtATimeWhateverThePublisherKeeps) {
+    Stager stager(database_->url());
+    broker_.keeps_order = true;
+    stager.run("begin");
+    for (int i = 0; i < 60; ++i) stager.stage(staged("a", i, i % 10 < 5 ? "orders" : "bills"));
+    stager.run("commit");
+    const Relay relay(database_->url(), broker_);
+    ASSERT_TRUE(empty());
+    EXPECT_FALSE(broker_.mixed);
+    EXPECT_EQ(broker_.on_their_way_most, 5);
+    const auto ids = broker_.ids();
+    ASSERT_EQ(ids.size(), 60);
+    for (int i = 0; i < 60; ++i) EXPECT_EQ(ids[static_cast<std::size_t>(i)], fmt::format("a-{}", i));
+}
+
+TEST_P(Outbox, ABatchIsOfAllShardsAndSmallerAfterATurnThatFailed) {
+    Stager stager(database_->url());
+    stager.run("begin");
+    for (int i = 0; i < 1500; ++i) stager.stage(staged(i % 2 == 0 ? "" : "hot", i));
+    stager.run("commit");
+    Trouble trouble;
+    trouble.answer_most = 300;
+    PumpOptions options = Relay::quick();
+    options.batch = 480;
+    const Relay relay(std::make_unique<TroubledTable>(open_outbox_at(database_->url(), "a"), trouble), broker_, options);
+    ASSERT_TRUE(until([&] { return trouble.turns_failed > 0 && broker_.ids().size() > 100; }));
+    trouble.answer_most = 1'000'000;
+    ASSERT_TRUE(empty());
+    EXPECT_LE(trouble.read_most, 480);
+    EXPECT_GT(trouble.read_most, 100);
+}
+
+TEST_P(Outbox, ADatabaseThatFailsInPartIsAskedWithPausesAndToldOfOnce) {
+    Stager stager(database_->url());
+    Trouble trouble;
+    PumpOptions options = Relay::quick();
+    options.lease = seconds{30};
+    options.batch = 16'000;
+    stager.run("begin");
+    for (int i = 0; i < 1000; ++i) stager.stage(staged("", i));
+    stager.run("commit");
+    trouble.bell = true;
+    Relay relay(std::make_unique<TroubledTable>(open_outbox_at(database_->url(), "a"), trouble), broker_, options);
+    ASSERT_TRUE(until([&] { return trouble.bells_failed == 1; }));
+    const auto began = std::chrono::steady_clock::now();
+    ASSERT_TRUE(until([&] { return trouble.bells_failed >= 4; }));
+    EXPECT_GE(std::chrono::steady_clock::now() - began, milliseconds{500});
+    const auto told = [&] {
+        const std::string said = relay.said();
+        std::size_t count = 0;
+        for (std::size_t at = said.find("error:"); at != std::string::npos; at = said.find("error:", at + 1)) ++count;
+        return count;
+    };
+    EXPECT_EQ(told(), 1);
+    EXPECT_THAT(relay.state().store_down, HasSubstr("ring: trouble"));
+    trouble.bell = false;
+    ASSERT_TRUE(until([&] { return relay.state().store_down.empty(); }));
+}
+
+TEST_P(Outbox, ALeaseThatCannotBeRenewedIsTriedWithPauses) {
+    Stager stager(database_->url());
+    Trouble trouble;
+    PumpOptions options = Relay::quick();
+    options.lease = seconds{6};
+    Relay relay(std::make_unique<TroubledTable>(open_outbox_at(database_->url(), "a"), trouble), broker_, options);
+    ASSERT_TRUE(until([&] { return relay.state().shards > 0; }));
+    trouble.hold = true;
+    ASSERT_TRUE(until([&] { return trouble.holds_failed == 1; }));
+    const auto began = std::chrono::steady_clock::now();
+    stager.commit({staged("a", 1)});
+    ASSERT_TRUE(until([&] { return trouble.holds_failed >= 4; }));
+    EXPECT_GE(std::chrono::steady_clock::now() - began, milliseconds{500});
+    ASSERT_TRUE(broker_.wait_for(1)) << "while the lease lasts";
+    EXPECT_EQ(relay.said().find("error:"), relay.said().rfind("error:"));
+    EXPECT_THAT(relay.state().store_down, HasSubstr("hold: trouble"));
+    trouble.hold = false;
+    ASSERT_TRUE(until([&] { return relay.state().store_down.empty(); }));
+}
+
+TEST_P(Outbox, ABrokerThatNothingWaitsForIsNotDown) {
+    Stager stager(database_->url());
+    broker_.down = true;
+    const Relay relay(database_->url(), broker_);
+    stager.commit({staged("a", 1)});
+    ASSERT_TRUE(until([&] { return !relay.state().broker_down.empty(); }));
+    stager.run(stager.is_sqlite() ? "delete from semel_outbox" : "delete from semel.outbox");
+    EXPECT_TRUE(until([&] { return relay.state().broker_down.empty(); }));
 }
 
 TEST_P(Outbox, ASleepingRelayIsToldRatherThanLooking) {

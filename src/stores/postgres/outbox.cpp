@@ -124,9 +124,9 @@ public:
                                              .text(each.error));
             ++before;
         }
-        for (const std::int16_t shard : turn.shards)
-            wire_->send_kept(read_sql, Params().text(name_).int8(shard).int8(static_cast<std::int64_t>(turn.limit)));
-        if (before == 0 && turn.shards.empty()) return std::vector<OutboxRow>{};
+        for (const auto& [shard, limit] : turn.read)
+            wire_->send_kept(read_sql, Params().text(name_).int8(shard).int8(static_cast<std::int64_t>(limit)));
+        if (before == 0 && turn.read.empty()) return std::vector<OutboxRow>{};
         const auto rows = answer("relay the outbox");
         if (!rows) return rows.failure();
         std::vector<OutboxRow> read;

@@ -145,7 +145,7 @@ public:
             if (!written) return written.failure();
         }
         std::vector<OutboxRow> read;
-        if (turn.shards.empty()) return read;
+        if (turn.read.empty()) return read;
         auto found = prepared(
             "select o.sequence, o.staged_at, o.topic, o.ordering_key, o.id, o.source, o.type, o.subject, o.time, "
             "o.data_content_type, o.data_schema, o.extensions, o.data from semel_outbox o where o.outbox = ?1 "
@@ -156,7 +156,7 @@ public:
         if (!found) return found.failure();
         Statement& statement = **found;
         statement.bind_text(1, name_);
-        statement.bind(2, static_cast<std::int64_t>(turn.limit));
+        statement.bind(2, static_cast<std::int64_t>(turn.read.front().limit));
         statement.bind(3, now_micros());
         int result = statement.step();
         for (; result == SQLITE_ROW; result = statement.step()) read.push_back(row_at(statement));
