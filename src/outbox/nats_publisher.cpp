@@ -127,7 +127,8 @@ public:
         if (auto begun = begin(); !begun) return begun.failure();
         const Event& event = row.staged.event;
         if (!is_subject(row.staged.topic))
-            return Handed{"the topic is no subject: tokens without spaces and wildcards, and dots between them (topic)"};
+            return Handed{
+                "the topic is no subject: tokens without spaces and wildcards, and dots between them (topic)"};
         natsMsg* raw = nullptr;
         natsStatus status = natsMsg_Create(&raw, row.staged.topic.c_str(), nullptr, event.data.data(),
                                            static_cast<int>(event.data.size()));

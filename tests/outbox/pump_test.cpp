@@ -423,13 +423,15 @@ TEST_P(Outbox, WhatIsStuckDoesNotSlowDownReading) {
     stager.run(fmt::format(
         "with recursive n(n) as (select 1 union all select n + 1 from n where n < {0}) insert into {1} (outbox, {2} "
         "sequence, staged_at, topic, ordering_key, id, source, type, subject, time, data_content_type, data_schema, "
-        "extensions, data) select 'main', {3} n, 0, 't', 'k' || (n % ({0} / 2)), 'e' || n, '/', 't', '', '', '', '', '', "
+        "extensions, data) select 'main', {3} n, 0, 't', 'k' || (n % ({0} / 2)), 'e' || n, '/', 't', '', '', '', '', "
+        "'', "
         "'' from n",
         most, sqlite ? "semel_outbox" : "semel.outbox", sqlite ? "" : "shard,", sqlite ? "" : "3,"));
-    stager.run(fmt::format("insert into {0}_stuck (outbox, {1} sequence, ordering_key, tries, since, retry_at, error) "
-                           "select outbox, {1} sequence, ordering_key, 1, 0, 9000000000000000, 'no' from {0} where "
-                           "sequence < {2} / 2",
-                           sqlite ? "semel_outbox" : "semel.outbox", sqlite ? "" : "shard,", most));
+    stager.run(
+        fmt::format("insert into {0}_stuck (outbox, {1} sequence, ordering_key, tries, since, retry_at, error) "
+                    "select outbox, {1} sequence, ordering_key, 1, 0, 9000000000000000, 'no' from {0} where "
+                    "sequence < {2} / 2",
+                    sqlite ? "semel_outbox" : "semel.outbox", sqlite ? "" : "shard,", most));
     stager.run("commit");
     const std::vector<OutboxReading> wanted{{.shard = static_cast<std::int16_t>(sqlite ? 0 : 3), .limit = 100}};
     // More often than PostgreSQL makes a plan for each.
@@ -490,7 +492,8 @@ TEST_P(Outbox, ABatchIsOfAllShardsAndSmallerAfterATurnThatFailed) {
     trouble.answer_most = 300;
     PumpOptions options = Relay::quick();
     options.batch = 480;
-    const Relay relay(std::make_unique<TroubledTable>(open_outbox_at(database_->url(), "a"), trouble), broker_, options);
+    const Relay relay(std::make_unique<TroubledTable>(open_outbox_at(database_->url(), "a"), trouble), broker_,
+                      options);
     ASSERT_TRUE(until([&] { return trouble.turns_failed > 0 && broker_.ids().size() > 100; }));
     trouble.answer_most = 1'000'000;
     ASSERT_TRUE(empty());
