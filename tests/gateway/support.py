@@ -239,6 +239,7 @@ class Answer:
     fields: list = field(default_factory=lambda: [("Content-Type", "application/json")])
     body: bytes = None
     delay: float = 0.0
+    after: threading.Event = None
     how: str = "whole"
     drip: float = 0.1
 
@@ -355,6 +356,8 @@ class Upstream:
     async def _answer(self, answer, request, writer):
         if answer.delay:
             await asyncio.sleep(answer.delay)
+        if answer.after:
+            await asyncio.get_running_loop().run_in_executor(None, answer.after.wait, PATIENCE)
         if answer.how == "close":
             return False
         if answer.how == "hang":

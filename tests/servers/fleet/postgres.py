@@ -102,7 +102,8 @@ class Postgres:
             raise NoServer(f"PostgreSQL did not start:\n{done.stdout}{tail(log)}")
 
     def make_database(self):
-        script = (f"create role semel login createdb password '{self.password}';\n"
+        # pg_signal_backend: without it `drop database … with (force)` fails wherever autovacuum is in that database.
+        script = (f"create role semel login createdb in role pg_signal_backend password '{self.password}';\n"
                   "create database semel owner semel;\n")
         self.psql(self.folder, self.port, "semel_admin", "postgres", script)
 
