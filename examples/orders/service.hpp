@@ -133,7 +133,11 @@ inline std::unique_ptr<semel::Source> open_source(const std::string& topic, cons
     const std::string url = setting("BROKER_URL");
     std::unique_ptr<semel::Source> source;
     if (broker == "kafka")
-        source = must(semel::kafka::open({.brokers = url, .group = group, .topics = {topic}}));
+        source = must(semel::kafka::open({.brokers = url,
+                                          .group = group,
+                                          .topics = {topic},
+                                          // How long the others wait for one that was killed.
+                                          .settings = {{"session.timeout.ms", "6000"}}}));
     else
         source = must(semel::nats::open({.url = url,
                                          .stream = "orders",
@@ -167,11 +171,16 @@ inline int serve(semel::Consumer& consumer, const sigset_t& signals) {
         kill(getpid(), SIGTERM);  // if it has ended by itself: sigwait shall know
     });
     std::cout << "ready" << std::endl;
-    int received = 0;
-    sigwait(&signals, &received);
+    std::uint64_t told = 0;
+    const auto tell = [&] {
+        if (const auto duplicates = consumer.counts().duplicates; duplicates != told)
+            std::cout << "absorbed " << (told = duplicates) << " since the start" << std::endl;
+    };
+    const timespec now_and_then{.tv_sec = 0, .tv_nsec = 200'000'000};
+    while (sigtimedwait(&signals, nullptr, &now_and_then) < 0) tell();
     worker.request_stop();
     worker.join();
-    std::cout << "absorbed " << consumer.counts().duplicates << " duplicates since the start" << std::endl;
+    tell();
     return exit_code;
 }
 

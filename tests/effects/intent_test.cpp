@@ -173,13 +173,14 @@ TEST_P(IntentTest, TheLeaseIsRenewedWhileTheCallRunsAndOthersAreTold) {
     std::condition_variable changed;
     bool inside = false;
     bool may_end = false;
-    const Intent charge = intent("k8", Provider::at_most_once("slow"), [&](const Call& call) -> Reply {
+    Intent charge = intent("k8", Provider::at_most_once("slow"), [&](const Call& call) -> Reply {
         std::unique_lock lock(mutex);
         inside = true;
         changed.notify_all();
         changed.wait_for(lock, 30s, [&] { return may_end; });
         return Answered{{201, book_.charge(call.key.text()), true}, true};
     });
+    charge.provider.call_deadline = 1min;
     std::optional<Result<Performance>> answer;
     std::jthread holder([&] { answer = intents_.perform(charge); });
     {
