@@ -15,8 +15,8 @@ int main() {
         orders::run(work.transaction.postgres, "insert into shipment (order_id, correlation) values ($1, $2)",
                     {order.id, orders::correlation_of(work.event)});
     };
-    const auto consumer =
-        orders::must(semel::Consumer::make(options, orders::open_source("order.paid", "fulfilment"),
-                                           orders::must(semel::postgres::open_inbox({.uri = orders::setting("DATABASE")})), ship));
+    const auto consumer = orders::must(
+        semel::Consumer::make(options, orders::open_source("order.paid", "fulfilment"),
+                              orders::must(semel::postgres::open_inbox({.uri = orders::setting("DATABASE")})), ship));
     return orders::serve(*consumer, signals);
 }

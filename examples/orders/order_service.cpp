@@ -23,7 +23,9 @@ struct Answer {
     std::string body{};
 };
 
-Answer problem(unsigned status, std::string_view what) { return {status, "{\"error\": \"" + std::string(what) + "\"}\n"}; }
+Answer problem(unsigned status, std::string_view what) {
+    return {status, "{\"error\": \"" + std::string(what) + "\"}\n"};
+}
 
 /// The connection of one thread; again after it was lost.
 PGconn* connection() {
@@ -95,8 +97,9 @@ void serve(tcp::socket socket) {
         if (error) return;
         Answer answer;
         try {
-            answer = request.method() == http::verb::post && request.target() == "/orders" ? place(request)
-                                                                                           : problem(404, "POST /orders");
+            answer = request.method() == http::verb::post && request.target() == "/orders"
+                         ? place(request)
+                         : problem(404, "POST /orders");
         } catch (const std::exception& failed) {
             std::cerr << failed.what() << "\n";
             return;  // nobody knows whether it was committed: hang up

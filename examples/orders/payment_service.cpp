@@ -104,21 +104,22 @@ int main() {
         intent.limits.busy_wait = std::chrono::seconds{3};
         const auto performed = intents.perform(intent);
         if (!performed) throw std::runtime_error(performed.failure().message);
-        std::visit(match{[&](const Performed& done) { record(steps, order, "paid", done.outcome); },
-                         [&](const Failed& failed) { record(steps, order, "refused", failed.outcome); },
-                         [&](const OutcomeUnknown& unknown) {
-                             if (acme.repeating == Repeating::deduplicated) throw std::runtime_error(unknown.why);
-                             // For a person: `semel ops resolve`, then `semel dead retry`.
-                             throw Reject("charge: " + unknown.why);
-                         },
-                         [&](const NotPerformed& not_yet) { throw std::runtime_error(not_yet.error); },
-                         [&](const Busy&) { throw std::runtime_error("another process is charging it"); },
-                         [&](const Superseded&) { throw std::runtime_error("another process has taken the charge over"); },
-                         [&](const Mismatch&) { throw Reject("the order was charged before with another amount"); }},
-                   *performed);
+        std::visit(
+            match{[&](const Performed& done) { record(steps, order, "paid", done.outcome); },
+                  [&](const Failed& failed) { record(steps, order, "refused", failed.outcome); },
+                  [&](const OutcomeUnknown& unknown) {
+                      if (acme.repeating == Repeating::deduplicated) throw std::runtime_error(unknown.why);
+                      // For a person: `semel ops resolve`, then `semel dead retry`.
+                      throw Reject("charge: " + unknown.why);
+                  },
+                  [&](const NotPerformed& not_yet) { throw std::runtime_error(not_yet.error); },
+                  [&](const Busy&) { throw std::runtime_error("another process is charging it"); },
+                  [&](const Superseded&) { throw std::runtime_error("another process has taken the charge over"); },
+                  [&](const Mismatch&) { throw Reject("the order was charged before with another amount"); }},
+            *performed);
     };
-    const auto consumer =
-        orders::must(Consumer::make(options, orders::open_source("order.placed", "payment"),
-                                    orders::must(postgres::open_inbox({.uri = database})), StepHandler(pay), *committer));
+    const auto consumer = orders::must(Consumer::make(options, orders::open_source("order.placed", "payment"),
+                                                      orders::must(postgres::open_inbox({.uri = database})),
+                                                      StepHandler(pay), *committer));
     return orders::serve(*consumer, signals);
 }
