@@ -68,6 +68,30 @@ struct OutboxStuck {
     std::string topic{};
 };
 
+/// A person's decision that an event is never published.
+struct OutboxDrop {
+    std::int64_t sequence = 0;
+    std::string who{};  ///< 1 to 255 bytes
+    std::string why{};  ///< 1 to 4096 bytes
+};
+
+/// Whether it says who and why: `invalid` names what is missing.
+Status check(const OutboxDrop& drop);
+
+/// What is kept of an event that was dropped: everything but its data.
+struct OutboxDropped {
+    OutboxDrop decision{};
+    TimePoint dropped_at{};
+    TimePoint staged_at{};
+    std::uint64_t tries = 0;
+    std::string error{};  ///< of the last try
+    std::string topic{};
+    std::string ordering_key{};
+    std::string id{};  ///< empty, as are source and type: the event itself had been removed by hand
+    std::string source{};
+    std::string type{};
+};
+
 /// The outbox of one name in one database, as one relay sees it: on a connection of its own, used by one thread. Connects
 /// again by itself. Failures are those of a store.
 class OutboxTable {
@@ -112,8 +136,11 @@ public:
     virtual Result<std::vector<OutboxStuck>> stuck(std::size_t limit) = 0;
     /// Tried again at once. False: there is no such event, or it is not stuck.
     virtual Result<bool> retry(std::int64_t sequence) = 0;
-    /// Removed without having been published. False: likewise.
-    virtual Result<bool> drop(std::int64_t sequence) = 0;
+    /// Removed without having been published; the decision is kept, in the same transaction. False: likewise. `invalid`: the
+    /// decision does not say who and why.
+    virtual Result<bool> drop(const OutboxDrop& drop) = 0;
+    /// What was dropped, the latest first.
+    virtual Result<std::vector<OutboxDropped>> dropped(std::size_t limit) = 0;
 
     [[nodiscard]] virtual std::string text() const = 0;  ///< for people, without credentials
 };

@@ -65,6 +65,25 @@ create table semel.outbox_stuck (
 );
 create index outbox_stuck_order on semel.outbox_stuck (ordering_key, shard, outbox);
 
+-- An event that a person has dropped unpublished, without its data: who decided that, and why. Kept for good. id, source and
+-- type are empty if the event had been removed by hand before.
+create table semel.outbox_dropped (
+    sequence     bigint not null,
+    outbox       text   not null,
+    dropped_at   bigint not null,
+    who          text   not null,
+    why          text   not null,
+    staged_at    bigint not null,
+    tries        bigint not null,
+    error        text   not null,
+    topic        text   not null,
+    ordering_key text   not null,
+    id           text   not null,
+    source       text   not null,
+    type         text   not null,
+    primary key (sequence)
+);
+
 create function semel._micros() returns bigint
 language sql volatile
 return (extract(epoch from clock_timestamp()) * 1000000)::bigint;
@@ -179,4 +198,26 @@ begin
      where l.outbox = of_outbox and l.shard = f.shard;
     select coalesce(array_agg(l.shard order by l.shard), '{}') into held
       from semel.outbox_lease l where l.outbox = of_outbox and l.relay = me;
+end $$;
+
+-- For `semel outbox stuck drop`: removes an event that is stuck and keeps the decision. False: it is not stuck. In the order
+-- in which relays remove, or the two might deadlock.
+create function semel._outbox_drop(of_outbox text, number bigint, who text, why text) returns boolean
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+    gone  semel.outbox;
+    stuck semel.outbox_stuck;
+begin
+    delete from semel.outbox o using semel.outbox_stuck s
+     where s.outbox = of_outbox and s.sequence = number and o.outbox = s.outbox and o.shard = s.shard and o.sequence = s.sequence
+    returning o.* into gone;
+    delete from semel.outbox_stuck s where s.outbox = of_outbox and s.sequence = number returning s.* into stuck;
+    if not found then
+        return false;
+    end if;
+    insert into semel.outbox_dropped values (number, of_outbox, semel._micros(), who, why, coalesce(gone.staged_at, stuck.since),
+        stuck.tries, stuck.error, coalesce(gone.topic, ''), stuck.ordering_key, coalesce(gone.id, ''), coalesce(gone.source, ''),
+        coalesce(gone.type, ''));
+    perform pg_notify('semel_outbox', '');
+    return true;
 end $$;

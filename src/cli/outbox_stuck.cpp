@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "base/duration.hpp"
 #include "base/json.hpp"
 #include "cli/arguments.hpp"
 #include "cli/command.hpp"
@@ -20,6 +21,7 @@ struct Options {
     std::string store;
     std::string outbox = "main";
     std::string number;
+    std::string who;
     std::string why;
     bool json = false;
 };
@@ -71,6 +73,46 @@ int list(const Options& options) {
     return exit_ok;
 }
 
+void print_json(const std::vector<OutboxDropped>& all) {
+    JsonWriter json;
+    json.begin_object().name("dropped").begin_array();
+    for (const OutboxDropped& each : all) {
+        json.begin_object()
+            .member("number", each.decision.sequence)
+            .member("id", each.id)
+            .member("source", each.source);
+        json.member("type", each.type).member("topic", each.topic).member("ordering_key", each.ordering_key);
+        json.member("staged_at", micros(each.staged_at)).member("tries", static_cast<std::int64_t>(each.tries));
+        json.member("error", each.error).member("dropped_at", micros(each.dropped_at));
+        json.member("who", each.decision.who).member("why", each.decision.why).end_object();
+    }
+    json.end_array().end_object();
+    fmt::print("{}\n", json.text());
+}
+
+int list_dropped(const Options& options) {
+    const auto table = open(options);
+    if (!table) return fail(table.failure());
+    const auto all = (*table)->dropped(shown_max);
+    if (!all) return fail(all.failure());
+    if (options.json) {
+        print_json(*all);
+        return exit_ok;
+    }
+    if (all->empty()) {
+        fmt::print("nothing was dropped\n");
+        return exit_ok;
+    }
+    Table shown(
+        {{"NUMBER", Table::Align::right}, {"EVENT"}, {"TOPIC"}, {"ORDERING KEY"}, {"DROPPED"}, {"WHO"}, {"WHY"}});
+    for (const OutboxDropped& each : *all)
+        shown.add({std::to_string(each.decision.sequence), printable(each.id), printable(each.topic),
+                   printable(each.ordering_key), to_text(each.dropped_at), printable(each.decision.who),
+                   printable(each.decision.why)});
+    fmt::print("{}", shown.text());
+    return exit_ok;
+}
+
 template <class Act>
 int change(const Options& options, std::string_view done, Act act) {
     const auto number = parse_number("NUMBER", options.number);
@@ -86,7 +128,7 @@ int change(const Options& options, std::string_view done, Act act) {
     if (options.json) {
         JsonWriter json;
         json.begin_object().member("number", *number).member("done", done);
-        if (!options.why.empty()) json.member("why", options.why);
+        if (!options.why.empty()) json.member("who", options.who).member("why", options.why);
         fmt::print("{}\n", json.end_object().text());
     } else {
         fmt::print("event {}: {}\n", *number, done);
@@ -100,7 +142,11 @@ int retry(const Options& options) {
 }
 
 int drop(const Options& options) {
-    return change(options, "dropped", [](OutboxTable& table, std::int64_t number) { return table.drop(number); });
+    if (auto fine = check(OutboxDrop{.who = options.who, .why = options.why}); !fine)
+        return fail(refused(fine.failure().message));
+    return change(options, "dropped", [&](OutboxTable& table, std::int64_t number) {
+        return table.drop({.sequence = number, .who = options.who, .why = options.why});
+    });
 }
 
 CLI::App* add(CLI::App& stuck, const char* name, const char* what, const std::shared_ptr<Options>& options) {
@@ -127,8 +173,14 @@ void add_outbox_stuck(CLI::App& outbox, Action& chosen) {
     const auto dropped = std::make_shared<Options>();
     command = add(*stuck, "drop", "remove one without publishing it: nobody will ever hear of it", dropped);
     command->add_option("NUMBER", dropped->number, "its number in the list")->required()->type_name("");
-    command->add_option("--why", dropped->why, "the reason, for your own records")->required()->type_name("TEXT");
+    command->add_option("--who", dropped->who, "who decides")->required()->type_name("NAME");
+    command->add_option("--why", dropped->why, "on what grounds")->required()->type_name("REASON");
+    command->footer("The decision is kept, with all of the event but its data: `semel outbox stuck dropped` lists it.");
     when_asked(*command, chosen, [dropped] { return drop(*dropped); });
+    const auto records = std::make_shared<Options>();
+    command =
+        add(*stuck, "dropped", "list those that were dropped, the latest first, with who decided and why", records);
+    when_asked(*command, chosen, [records] { return list_dropped(*records); });
 }
 
 }  // namespace semel::cli

@@ -85,6 +85,15 @@ Status check(const StagedEvent& staged) {
     return Done{};
 }
 
+Status check(const OutboxDrop& drop) {
+    for (const auto& [name, text, most] :
+         {std::tuple<std::string_view, const std::string&, std::size_t>{"who decides", drop.who, outbox_bytes_max},
+          {"why", drop.why, attribute_bytes_max}})
+        if (const std::string why = problem_of(name, text, 1, most); !why.empty())
+            return Failure{Code::invalid, fmt::format("drop event {}: {}", drop.sequence, why)};
+    return Done{};
+}
+
 std::string extension_lines(const Event& event) {
     std::string lines;
     for (const MessageHeader* each : sorted_extensions(event))

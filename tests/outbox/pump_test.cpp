@@ -165,7 +165,8 @@ public:
     Result<Health> health() override { return table_->health(); }
     Result<std::vector<OutboxStuck>> stuck(std::size_t limit) override { return table_->stuck(limit); }
     Result<bool> retry(std::int64_t sequence) override { return table_->retry(sequence); }
-    Result<bool> drop(std::int64_t sequence) override { return table_->drop(sequence); }
+    Result<bool> drop(const OutboxDrop& drop) override { return table_->drop(drop); }
+    Result<std::vector<OutboxDropped>> dropped(std::size_t limit) override { return table_->dropped(limit); }
     [[nodiscard]] std::string text() const override { return table_->text(); }
 
 private:
@@ -370,10 +371,19 @@ TEST_P(Outbox, AStuckEventIsTriedAgainOrDroppedWhenAPersonSaysSo) {
             broker_.refuses = {"b-1"};
             EXPECT_TRUE(table->retry(each.place.sequence).value());
         } else {
-            EXPECT_TRUE(table->drop(each.place.sequence).value());
-            EXPECT_FALSE(table->drop(each.place.sequence).value());
+            EXPECT_EQ(table->drop({.sequence = each.place.sequence, .who = "ann"}).failure().code, Code::invalid);
+            EXPECT_TRUE(table->drop({each.place.sequence, "ann", "the order was a test"}).value());
+            EXPECT_FALSE(table->drop({each.place.sequence, "bob", "again"}).value());
         }
     }
+    const auto dropped = table->dropped(10).value();
+    ASSERT_EQ(dropped.size(), 1);
+    EXPECT_EQ(std::tie(dropped[0].id, dropped[0].source, dropped[0].type, dropped[0].topic, dropped[0].ordering_key),
+              std::make_tuple("b-1", "/shop", "paid", "orders", "b"));
+    EXPECT_EQ(std::tie(dropped[0].decision.who, dropped[0].decision.why, dropped[0].tries),
+              std::make_tuple("ann", "the order was a test", 1U));
+    EXPECT_FALSE(dropped[0].error.empty());
+    EXPECT_GE(dropped[0].dropped_at, dropped[0].staged_at);
     EXPECT_FALSE(table->retry(123456).value());
     ASSERT_TRUE(empty());
     EXPECT_THAT(broker_.ids(), testing::UnorderedElementsAre("a-1", "a-2", "b-2"));
@@ -463,8 +473,9 @@ TEST_P(Outbox, WhatIsGoneIsNotStuck) {
     const std::vector<OutboxRefusal> again{{.place = next.at(0).place, .ordering_key = "a", .error = "no"}};
     ASSERT_TRUE(table->turn({.refused = again}));
     stager.run(stager.is_sqlite() ? "delete from semel_outbox" : "delete from semel.outbox");
-    EXPECT_TRUE(table->drop(next[0].place.sequence).value());
-    EXPECT_FALSE(table->drop(next[0].place.sequence).value());
+    EXPECT_TRUE(table->drop({next[0].place.sequence, "ann", "it is gone"}).value());
+    EXPECT_FALSE(table->drop({next[0].place.sequence, "ann", "it is gone"}).value());
+    EXPECT_EQ(table->dropped(10).value().at(0).id, "");
     EXPECT_THAT(table->stuck(10).value(), IsEmpty());
 }
 

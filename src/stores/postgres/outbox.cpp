@@ -56,6 +56,10 @@ constexpr const char* stuck_sql =
     "on o.outbox = s.outbox and o.shard = s.shard and o.sequence = s.sequence "
     "where s.outbox = $1 order by s.since, s.sequence limit $2";
 
+constexpr const char* dropped_sql =
+    "select sequence, dropped_at, who, why, staged_at, tries, error, topic, ordering_key, id, source, type "
+    "from semel.outbox_dropped where outbox = $1 order by dropped_at desc, sequence desc limit $2";
+
 class PostgresOutbox final : public OutboxTable {
 public:
     PostgresOutbox(Options options, std::string name, std::string relay)
@@ -200,14 +204,46 @@ public:
     }
 
     Result<bool> retry(std::int64_t sequence) override {
-        return change({"update semel.outbox_stuck set retry_at = 0 where outbox = $1 and sequence = $2"}, sequence);
+        if (auto ready = begin(); !ready) return ready.failure();
+        wire_->send("update semel.outbox_stuck set retry_at = 0 where outbox = $1 and sequence = $2",
+                    Params().text(name_).int8(sequence));
+        wire_->send("select pg_notify('semel_outbox', '')");
+        const auto rows = answer("try what is stuck again");
+        if (!rows) return rows.failure();
+        return rows->front().affected() > 0;
     }
 
-    Result<bool> drop(std::int64_t sequence) override {
-        return change({"delete from semel.outbox o using semel.outbox_stuck s where s.outbox = $1 and s.sequence = $2 "
-                       "and o.outbox = s.outbox and o.shard = s.shard and o.sequence = s.sequence",
-                       "delete from semel.outbox_stuck where outbox = $1 and sequence = $2"},
-                      sequence);
+    Result<bool> drop(const OutboxDrop& drop) override {
+        if (auto fine = check(drop); !fine) return fine.failure();
+        if (auto ready = begin(); !ready) return ready.failure();
+        wire_->send("select semel._outbox_drop($1, $2, $3, $4)::int::bigint",
+                    Params().text(name_).int8(drop.sequence).text(drop.who).text(drop.why));
+        const auto rows = answer("drop what is stuck");
+        if (!rows) return rows.failure();
+        return rows->front().integer(0, 0) != 0;
+    }
+
+    Result<std::vector<OutboxDropped>> dropped(std::size_t limit) override {
+        if (auto ready = begin(); !ready) return ready.failure();
+        wire_->send(dropped_sql, Params().text(name_).int8(static_cast<std::int64_t>(limit)));
+        const auto rows = answer("list what was dropped");
+        if (!rows) return rows.failure();
+        std::vector<OutboxDropped> all;
+        const Rows& found = rows->front();
+        for (int at = 0; at < found.count(); ++at) {
+            const auto text = [&](int column) { return std::string(found.bytes(at, column)); };
+            all.push_back({.decision = {.sequence = found.integer(at, 0), .who = text(2), .why = text(3)},
+                           .dropped_at = time_from_micros(found.integer(at, 1)),
+                           .staged_at = time_from_micros(found.integer(at, 4)),
+                           .tries = static_cast<std::uint64_t>(found.integer(at, 5)),
+                           .error = text(6),
+                           .topic = text(7),
+                           .ordering_key = text(8),
+                           .id = text(9),
+                           .source = text(10),
+                           .type = text(11)});
+        }
+        return all;
     }
 
     [[nodiscard]] std::string text() const override { return without_password(options_.uri); }
@@ -226,16 +262,6 @@ private:
             return failure;
         }
         return std::get<0>(std::move(answered));
-    }
-
-    /// Whether the last of them has changed anything.
-    Result<bool> change(std::initializer_list<const char*> statements, std::int64_t sequence) {
-        if (auto ready = begin(); !ready) return ready.failure();
-        for (const char* sql : statements) wire_->send(sql, Params().text(name_).int8(sequence));
-        wire_->send("select pg_notify('semel_outbox', '')");
-        const auto rows = answer("change what is stuck");
-        if (!rows) return rows.failure();
-        return (*rows)[statements.size() - 1].affected() > 0;
     }
 
     bool rang() {

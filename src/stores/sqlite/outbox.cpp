@@ -219,13 +219,52 @@ public:
     }
 
     Result<bool> retry(std::int64_t sequence) override {
-        return change({"update semel_outbox_stuck set retry_at = 0 where outbox = ?1 and sequence = ?2"}, sequence);
+        return change({"update semel_outbox_stuck set retry_at = 0 where outbox = ?1 and sequence = ?2"},
+                      [&](Statement& statement) { statement.bind(2, sequence); });
     }
-    Result<bool> drop(std::int64_t sequence) override {
-        return change({"delete from semel_outbox where outbox = ?1 and sequence = ?2 and exists "
-                       "(select 1 from semel_outbox_stuck s where s.sequence = ?2)",
-                       "delete from semel_outbox_stuck where outbox = ?1 and sequence = ?2"},
-                      sequence);
+    Result<bool> drop(const OutboxDrop& drop) override {
+        if (auto fine = check(drop); !fine) return fine.failure();
+        return change(
+            {"insert into semel_outbox_dropped (sequence, outbox, dropped_at, who, why, staged_at, tries, error, "
+             "topic, ordering_key, id, source, type) select s.sequence, s.outbox, ?3, ?4, ?5, "
+             "coalesce(o.staged_at, s.since), s.tries, s.error, coalesce(o.topic, ''), s.ordering_key, "
+             "coalesce(o.id, ''), coalesce(o.source, ''), coalesce(o.type, '') from semel_outbox_stuck s "
+             "left join semel_outbox o on o.sequence = s.sequence where s.outbox = ?1 and s.sequence = ?2",
+             "delete from semel_outbox where outbox = ?1 and sequence = ?2 and exists "
+             "(select 1 from semel_outbox_stuck s where s.sequence = ?2)",
+             "delete from semel_outbox_stuck where outbox = ?1 and sequence = ?2"},
+            [&](Statement& statement) {
+                statement.bind(2, drop.sequence);
+                statement.bind(3, now_micros());
+                statement.bind_text(4, drop.who);
+                statement.bind_text(5, drop.why);
+            });
+    }
+
+    Result<std::vector<OutboxDropped>> dropped(std::size_t limit) override {
+        auto found = prepared(
+            "select sequence, dropped_at, who, why, staged_at, tries, error, topic, ordering_key, id, source, type "
+            "from semel_outbox_dropped where outbox = ?1 order by dropped_at desc, sequence desc limit ?2");
+        if (!found) return found.failure();
+        Statement& row = **found;
+        row.bind_text(1, name_);
+        row.bind(2, static_cast<std::int64_t>(limit));
+        std::vector<OutboxDropped> all;
+        int result = row.step();
+        for (; result == SQLITE_ROW; result = row.step())
+            all.push_back({.decision = {.sequence = row.integer(0), .who = row.bytes(2), .why = row.bytes(3)},
+                           .dropped_at = time_from_micros(row.integer(1)),
+                           .staged_at = time_from_micros(row.integer(4)),
+                           .tries = static_cast<std::uint64_t>(row.integer(5)),
+                           .error = row.bytes(6),
+                           .topic = row.bytes(7),
+                           .ordering_key = row.bytes(8),
+                           .id = row.bytes(9),
+                           .source = row.bytes(10),
+                           .type = row.bytes(11)});
+        row.reset();
+        if (result != SQLITE_DONE) return failure_of(db_.get(), "list what was dropped");
+        return all;
     }
 
     [[nodiscard]] std::string text() const override { return "sqlite:" + options_.path; }
@@ -308,13 +347,15 @@ private:
         return value;
     }
 
-    Result<bool> change(std::initializer_list<const char*> statements, std::int64_t sequence) {
+    /// Whether the last of them has changed anything. `bind` gives them what is beyond the outbox's name.
+    template <class Bind>
+    Result<bool> change(std::initializer_list<const char*> statements, Bind bind) {
         int changed = 0;
         auto done = in_transaction([&]() -> Status {
             for (const char* sql : statements) {
                 auto each = execute(sql, [&](Statement& statement) {
                     statement.bind_text(1, name_);
-                    statement.bind(2, sequence);
+                    bind(statement);
                 });
                 if (!each) return each;
                 changed = sqlite3_changes(db_.get());

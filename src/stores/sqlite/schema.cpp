@@ -119,6 +119,21 @@ constexpr const char* migrations[] = {
         error        text    not null
     );
     create index semel_outbox_stuck_order on semel_outbox_stuck (outbox, ordering_key);
+    create table semel_outbox_dropped (
+        sequence     integer primary key,
+        outbox       text    not null,
+        dropped_at   integer not null,
+        who          text    not null,
+        why          text    not null,
+        staged_at    integer not null,
+        tries        integer not null,
+        error        text    not null,
+        topic        text    not null,
+        ordering_key text    not null,
+        id           text    not null,
+        source       text    not null,
+        type         text    not null
+    );
     )sql",
 };
 static_assert(std::size(migrations) == schema_version);
