@@ -107,12 +107,15 @@ private:
 
     Act call(const DoCall& act) {
         holder_ = {id_, act.claimed.token, act.claimed.attempt};
+        const auto terms = terms_of(committer_.store(), id_, act.claimed, policy_);
+        if (!terms) return machine_.call_answered(NotSent{terms.failure().message, std::nullopt});
         // I4: no effect begins that might outlive its lease unnoticed.
-        if (Steady::now() >= begin_before(sent_, policy_.lease))
+        if (Steady::now() >= begin_before(sent_, terms->lease))
             return machine_.call_answered(NotSent{"the claim was granted too late to begin", std::nullopt});
         if (stop_.stop_requested()) return machine_.call_answered(NotSent{"it was asked to stop", std::nullopt});
-        const auto deadline = Steady::now() + intent_.provider.call_deadline;
-        kept_.emplace(keeper_, holder_, policy_.lease, sent_, deadline + policy_.lease);
+        // Beyond its own terms a call might arrive outside of the dedup_window, or after it was looked up and not found.
+        const auto deadline = Steady::now() + std::min(intent_.provider.call_deadline, terms->effect_deadline);
+        kept_.emplace(keeper_, holder_, terms->lease, sent_, deadline + terms->lease);
         const Call call{.key = operation_.key,
                         .tries = act.claimed.tries,
                         .doubt = act.claimed.doubt,
@@ -261,6 +264,15 @@ Policy policy_of(const Provider& provider) {
         policy.dedup_window = provider.dedup_window - provider.call_deadline;
     }
     return policy;
+}
+
+Result<Terms> terms_of(Store& store, const OperationId& id, const Claimed& claimed, const Policy& asked) {
+    if (claimed.tries == 1) return Terms{asked.lease, asked.effect_deadline};
+    auto record = store.find(id);
+    if (!record) return record.failure();
+    if (!*record || (*record)->token != claimed.token)
+        return Failure{Code::unavailable, "it was taken over before it could begin"};
+    return Terms{(*record)->policy.lease, (*record)->policy.effect_deadline};
 }
 
 Result<Operation> Intent::operation() const {

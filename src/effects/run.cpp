@@ -30,7 +30,7 @@ public:
           what_(what),
           stop_(stop),
           holder_{what.operation.id(), what.claimed.token, what.claimed.attempt},
-          kept_(workshop.keeper, holder_, workshop.options.lease, what.sent) {}
+          kept_(workshop.keeper, holder_, what.lease, what.sent) {}
 
     [[nodiscard]] const Operation& operation() const override { return what_.operation; }
     [[nodiscard]] const std::string& input() const override { return what_.input; }

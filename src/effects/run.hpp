@@ -55,6 +55,7 @@ struct RunOf {
     std::string input{};
     std::string correlation{};
     std::chrono::steady_clock::time_point sent{};  ///< when its claim was
+    Duration lease{};                              ///< that it is held under
 };
 
 /// Runs it as far as it goes; what is left is abandoned, so that somebody else can take it at once.

@@ -115,7 +115,12 @@ public:
         return std::visit(
             match{[&](const Claimed& claimed) -> R {
                       if (options_.at) options_.at("claimed");
-                      return effects::run(shop_, {operation, claimed, input, correlation, sent}, stop);
+                      const auto terms = terms_of(committer_.store(), operation.id(), claimed, policy());
+                      if (!terms) {
+                          (void)committer_.abandon({operation.id(), claimed.token, claimed.attempt});
+                          return terms.failure();
+                      }
+                      return effects::run(shop_, {operation, claimed, input, correlation, sent, terms->lease}, stop);
                   },
                   [&](const Replay& replay) -> R { return ended(replay.outcome, true); },
                   [&](const Busy& busy) -> R { return WorkflowAnswer{busy}; },

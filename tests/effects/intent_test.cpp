@@ -203,6 +203,30 @@ TEST_P(IntentTest, TheLeaseIsRenewedWhileTheCallRunsAndOthersAreTold) {
     EXPECT_EQ(book_.charges().size(), 1U);
 }
 
+TEST_P(IntentTest, WhatIsTakenOverIsHeldUnderTheTermsOfItsFirstClaim) {
+    Intent first = intent("k20", Provider::stripe(), [&](const Call&) -> Reply { return InDoubt{"no answer", {}}; });
+    first.provider.call_deadline = 30s;
+    first.limits.calls_max = 1;
+    (void)as<OutcomeUnknown>(intents_.perform(first));
+    // Configured with far more patience by now. Others go by the record: they would take it over while it is called, or
+    // believe that the call is over.
+    Intent later = first;
+    later.provider.lease = later.provider.call_deadline = 10min;
+    later.call = [&](const Call& call) -> Reply {
+        const auto now = std::chrono::steady_clock::now();
+        EXPECT_LE(call.deadline - now, first.provider.call_deadline);
+        while (std::chrono::steady_clock::now() < now + 3 * first.provider.lease) {
+            const auto other = committer_->claim(
+                {.operation = *first.operation(), .fingerprint = first.fingerprint, .policy = {.lease = 1min}});
+            EXPECT_TRUE(other && std::holds_alternative<Busy>(*other));
+            if (HasFailure()) break;
+            std::this_thread::sleep_for(50ms);
+        }
+        return Answered{{201, book_.charge(call.key.text()), true}, true};
+    };
+    (void)as<Performed>(intents_.perform(later));
+}
+
 TEST_P(IntentTest, StopsWhenItIsAskedTo) {
     Intent charge = intent("k9", Provider::stripe(), {});
     charge.limits = {.calls_max = 100, .total = 1h, .backoff_first = 10min, .backoff_max = 20min};

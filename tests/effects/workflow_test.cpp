@@ -37,8 +37,10 @@ protected:
         options.inbox = [this] { return Result<std::unique_ptr<Inbox>>(database_->inbox()); };
         return options;
     }
-    std::unique_ptr<Workflow> make(Definition definition) {
-        auto made = Workflow::make(std::move(definition), options(), *committer_);
+    std::unique_ptr<Workflow> make(Definition definition, std::optional<Duration> lease = {}) {
+        WorkflowOptions with = options();
+        if (lease) with.lease = *lease;
+        auto made = Workflow::make(std::move(definition), std::move(with), *committer_);
         if (!made) throw std::runtime_error(made.failure().message);
         return std::move(*made);
     }
@@ -266,6 +268,34 @@ TEST_P(WorkflowTest, StopsBetweenTwoStepsAndIsCarriedOn) {
     EXPECT_EQ(trail_, "a;");
     EXPECT_EQ(as<Completed>(workflow->run(start("k1"))).result, "result of c");
     EXPECT_EQ(trail_, "a;c;");
+}
+
+TEST_P(WorkflowTest, WhatIsTakenOverIsHeldUnderTheLeaseItWasBegunWith) {
+    Definition definition{.name = "shop"};
+    std::stop_source stop;
+    std::function<void()> during;
+    definition.steps = {{"a", Local{[&](const Context&, Transaction) {
+                             stop.request_stop();
+                             return std::string("a");
+                         }},
+                         std::nullopt},
+                        external("b", Provider::stripe(), [&](const Context&, const Call&) -> Reply {
+                            during();
+                            return Answered{{200, "paid", true}, true};
+                        })};
+    const auto brief = make(definition);
+    (void)as<Unfinished>(brief->run(start("k1"), stop.get_token()));
+    // Carried on by one that is configured with far more patience: a completer goes by the record.
+    const auto patient = make(definition, 1min);
+    during = [&] {
+        const auto until = std::chrono::steady_clock::now() + 3 * brief->options().lease;
+        while (std::chrono::steady_clock::now() < until && !HasFailure()) {
+            const auto other = brief->run(start("k1"));
+            EXPECT_TRUE(other && std::holds_alternative<Busy>(*other));
+            std::this_thread::sleep_for(50ms);
+        }
+    };
+    EXPECT_EQ(as<Completed>(patient->run(start("k1"))).result, "paid");
 }
 
 TEST_P(WorkflowTest, TwoCallersOfOneKeyRunItOnce) {
