@@ -52,17 +52,12 @@ private:
     std::atomic<State> state_ = State::waiting;
 };
 
-/// Thread safe. The store must outlive it.
-class Committer {
+/// The ledger as somebody sees it who waits for its answers: the committer, or a simulation of one. Thread safe.
+class BlockingLedger {
 public:
-    /// Opens the sessions and starts one thread for each.
-    static Result<std::unique_ptr<Committer>> start(Store& store, CommitterOptions options = {});
-    /// Finishes what was submitted, or fails it when its time is up.
-    ~Committer();
-    Committer(const Committer&) = delete;
-    Committer& operator=(const Committer&) = delete;
+    virtual ~BlockingLedger() = default;
 
-    /// The blocking face. `wait` zero: CommitterOptions::timeout. Each claim() mints its own attempt id; one given in the
+    /// `wait` zero: CommitterOptions::timeout. Each claim() mints its own attempt id; one given in the
     /// command is replaced. Failures besides those of the store: `unavailable` when a claim was not granted in time (a late
     /// grant is released), `indeterminate` when another command was not answered in time (it may still be done).
     Result<ClaimAnswer> claim(Claim command, Duration wait = Duration{0});
@@ -74,14 +69,30 @@ public:
     Result<HolderAnswer> abandon(const Holder& holder, Duration wait = Duration{0});
     Result<HolderAnswer> resolve(Resolve command, Duration wait = Duration{0});
     /// Commands that stand or fall together, for callers that need more than one.
-    GroupAnswer execute(std::vector<Command> commands, Duration wait = Duration{0});
+    virtual GroupAnswer execute(std::vector<Command> commands, Duration wait = Duration{0}) = 0;
+
+    [[nodiscard]] virtual Store& store() const = 0;
+};
+
+/// Thread safe. The store must outlive it.
+class Committer final : public BlockingLedger {
+public:
+    /// Opens the sessions and starts one thread for each.
+    static Result<std::unique_ptr<Committer>> start(Store& store, CommitterOptions options = {});
+    /// Finishes what was submitted, or fails it when its time is up.
+    ~Committer() override;
+    Committer(const Committer&) = delete;
+    Committer& operator=(const Committer&) = delete;
+
+    /// The blocking face.
+    GroupAnswer execute(std::vector<Command> commands, Duration wait = Duration{0}) override;
 
     /// The face for coroutines and callbacks (semel/asio.hpp builds on it): returns at once; `done` is called exactly once.
     /// Bad commands are refused here, before anything waits.
     void submit(std::vector<Command> commands, Duration wait, std::shared_ptr<Waiting> waiting, GroupDone done);
 
     [[nodiscard]] CommitterFigures figures() const;
-    [[nodiscard]] Store& store() const;
+    [[nodiscard]] Store& store() const override;
 
 private:
     class Threads;

@@ -38,6 +38,9 @@
 
 namespace semel::effects {
 
+/// What the simulator runs workflows in (src/effects/surroundings.hpp).
+struct Surroundings;
+
 // ---- the definition --------------------------------------------------------------------------------------------
 
 /// What a step sees of its workflow.
@@ -167,6 +170,9 @@ class Workflow {
 public:
     /// `invalid` names what is wrong.
     static Result<std::unique_ptr<Workflow>> make(Definition definition, WorkflowOptions options, Committer& committer);
+    /// For the simulator.
+    static Result<std::unique_ptr<Workflow>> make(Definition definition, WorkflowOptions options,
+                                                  const Surroundings& world);
     ~Workflow();
     Workflow(const Workflow&) = delete;
     Workflow& operator=(const Workflow&) = delete;

@@ -238,7 +238,7 @@ GroupAnswer Committer::execute(std::vector<Command> commands, Duration wait) {
 
 void prepare(Claim& claim) { claim.attempt = mint_attempt(); }
 
-Result<ClaimAnswer> Committer::claim(Claim command, Duration wait) {
+Result<ClaimAnswer> BlockingLedger::claim(Claim command, Duration wait) {
     prepare(command);
     std::vector<Command> group;
     group.emplace_back(std::move(command));
@@ -247,27 +247,27 @@ Result<ClaimAnswer> Committer::claim(Claim command, Duration wait) {
 
 namespace {
 template <class C>
-Result<HolderAnswer> tell(Committer& committer, C command, Duration wait) {
+Result<HolderAnswer> tell(BlockingLedger& ledger, C command, Duration wait) {
     std::vector<Command> group;
     group.emplace_back(std::move(command));
-    return holder_answer(committer.execute(std::move(group), wait));
+    return holder_answer(ledger.execute(std::move(group), wait));
 }
 }  // namespace
 
-Result<HolderAnswer> Committer::renew(const Holder& holder, Duration wait) { return tell(*this, Renew{holder}, wait); }
-Result<HolderAnswer> Committer::save(const Holder& holder, Checkpoint checkpoint, Duration wait) {
+Result<HolderAnswer> BlockingLedger::renew(const Holder& holder, Duration wait) { return tell(*this, Renew{holder}, wait); }
+Result<HolderAnswer> BlockingLedger::save(const Holder& holder, Checkpoint checkpoint, Duration wait) {
     return tell(*this, SaveCheckpoint{holder, std::move(checkpoint)}, wait);
 }
-Result<HolderAnswer> Committer::settle(const Holder& holder, Outcome outcome, bool conclusive, Duration wait) {
+Result<HolderAnswer> BlockingLedger::settle(const Holder& holder, Outcome outcome, bool conclusive, Duration wait) {
     return tell(*this, Settle{holder, std::move(outcome), conclusive}, wait);
 }
-Result<HolderAnswer> Committer::release(const Holder& holder, Duration wait) {
+Result<HolderAnswer> BlockingLedger::release(const Holder& holder, Duration wait) {
     return tell(*this, Release{holder}, wait);
 }
-Result<HolderAnswer> Committer::abandon(const Holder& holder, Duration wait) {
+Result<HolderAnswer> BlockingLedger::abandon(const Holder& holder, Duration wait) {
     return tell(*this, Abandon{holder}, wait);
 }
-Result<HolderAnswer> Committer::resolve(Resolve command, Duration wait) {
+Result<HolderAnswer> BlockingLedger::resolve(Resolve command, Duration wait) {
     return tell(*this, std::move(command), wait);
 }
 

@@ -28,6 +28,12 @@ public:
     }
 };
 
+/// For those who are not given another.
+inline const Clock& system_clock() {
+    static const SystemClock clock;
+    return clock;
+}
+
 /// Stands still until it is moved. Thread safe.
 class ManualClock final : public Clock {
 public:

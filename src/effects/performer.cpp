@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <condition_variable>
-#include <mutex>
 
 #include "base/retry.hpp"
 #include "effects/intent_machine.hpp"
@@ -15,18 +13,17 @@
 namespace semel::effects {
 namespace {
 
-using Steady = std::chrono::steady_clock;
-
 /// How long it is tried to settle what is done while the store is away. A late settlement counts; a lost one is unknown.
 constexpr Duration settle_patience = std::chrono::minutes{1};
 constexpr std::string_view resolver = "lookup";
 
 class Performer {
 public:
-    Performer(Committer& committer, LeaseKeeper& keeper, const Intent& intent, const Operation& operation,
-              const Guard* guard, const At& at, const std::stop_token& stop)
-        : committer_(committer),
-          keeper_(keeper),
+    Performer(const Surroundings& world, const Intent& intent, const Operation& operation, const Guard* guard,
+              const At& at, const std::stop_token& stop)
+        : ledger_(world.ledger),
+          leases_(world.leases),
+          pace_(world.pace),
           intent_(intent),
           operation_(operation),
           id_(operation.id()),
@@ -34,7 +31,7 @@ public:
           at_(at),
           stop_(stop),
           policy_(policy_of(intent.provider)),
-          machine_(intent.provider.repeating, static_cast<bool>(intent.lookup), intent.limits, random_) {}
+          machine_(intent.provider.repeating, static_cast<bool>(intent.lookup), intent.limits, world.pace.random()) {}
 
     Result<std::variant<Performance, WholeLost>> run() {
         Act act = machine_.begin();
@@ -48,7 +45,7 @@ public:
                       [&](DoSettle& s) { return settle(s); }, [&](const DoRelease&) { return release(); },
                       [&](const DoAbandon&) { return abandon(); }, [&](const DoLookUp&) { return look_up(); },
                       [&](const DoResolve& r) { return resolve(r); },
-                      [&](const DoWait& w) { return machine_.waited(wait(w.how_long, stop_)); },
+                      [&](const DoWait& w) { return machine_.waited(pace_.wait(w.how_long, stop_)); },
                       [&](Over& over) { return Act{std::move(over)}; }},
                 act);
             if (whole_lost_) return std::variant<Performance, WholeLost>{WholeLost{}};
@@ -56,7 +53,7 @@ public:
     }
 
 private:
-    [[nodiscard]] Duration elapsed() const { return std::chrono::duration_cast<Duration>(Steady::now() - began_); }
+    [[nodiscard]] Duration elapsed() const { return std::chrono::duration_cast<Duration>(pace_.now() - began_); }
     void reached(std::string_view point) const {
         if (at_) at_(point);
     }
@@ -71,8 +68,8 @@ private:
     }
 
     Act claim() {
-        sent_ = Steady::now();
-        const auto answer = guard_ == nullptr ? committer_.claim(claim_command()) : claim_guarded();
+        sent_ = pace_.now();
+        const auto answer = guard_ == nullptr ? ledger_.claim(claim_command()) : claim_guarded();
         if (answer && std::holds_alternative<Claimed>(*answer)) reached("claimed");
         return machine_.claim_answered(answer, elapsed());
     }
@@ -83,7 +80,7 @@ private:
         std::vector<Command> commands;
         commands.emplace_back(SaveCheckpoint{guard_->whole, guard_->begun});
         commands.emplace_back(std::move(command));
-        auto answers = committer_.execute(std::move(commands));
+        auto answers = ledger_.execute(std::move(commands));
         if (!answers) {
             // What may have been granted is a lease that nobody uses: it is unknown when it is over, if it was.
             return answers.failure();
@@ -96,10 +93,10 @@ private:
         auto answer = claim_answer(std::vector<Answer>{answers->at(1)});
         // The group did not stand, so that the record does not say yet what everybody should see.
         if (answer && std::holds_alternative<Unknown>(*answer)) {
-            auto told = committer_.claim(claim_command());
+            auto told = ledger_.claim(claim_command());
             if (told && std::holds_alternative<Claimed>(*told)) {
                 const auto& claimed = std::get<Claimed>(*told);
-                (void)committer_.release({id_, claimed.token, claimed.attempt});
+                (void)ledger_.release({id_, claimed.token, claimed.attempt});
             }
         }
         return answer;
@@ -107,15 +104,15 @@ private:
 
     Act call(const DoCall& act) {
         holder_ = {id_, act.claimed.token, act.claimed.attempt};
-        const auto terms = terms_of(committer_.store(), id_, act.claimed, policy_);
+        const auto terms = terms_of(ledger_.store(), id_, act.claimed, policy_);
         if (!terms) return machine_.call_answered(NotSent{terms.failure().message, std::nullopt});
         // I4: no effect begins that might outlive its lease unnoticed.
-        if (Steady::now() >= begin_before(sent_, terms->lease))
+        if (pace_.now() >= begin_before(sent_, terms->lease))
             return machine_.call_answered(NotSent{"the claim was granted too late to begin", std::nullopt});
         if (stop_.stop_requested()) return machine_.call_answered(NotSent{"it was asked to stop", std::nullopt});
         // Beyond its own terms a call might arrive outside of the dedup_window, or after it was looked up and not found.
-        const auto deadline = Steady::now() + std::min(intent_.provider.call_deadline, terms->effect_deadline);
-        kept_.emplace(keeper_, holder_, terms->lease, sent_, deadline + terms->lease);
+        const auto deadline = pace_.now() + std::min(intent_.provider.call_deadline, terms->effect_deadline);
+        kept_.emplace(leases_, holder_, terms->lease, sent_, deadline + terms->lease);
         const Call call{.key = operation_.key,
                         .tries = act.claimed.tries,
                         .doubt = act.claimed.doubt,
@@ -132,19 +129,19 @@ private:
     }
 
     Act settle(const DoSettle& act) {
-        const auto answer = committer_.settle(holder_, act.outcome, act.conclusive, settle_patience);
+        const auto answer = ledger_.settle(holder_, act.outcome, act.conclusive, settle_patience);
         kept_.reset();
         if (answer) reached("settled");
         return machine_.settle_answered(answer, elapsed());
     }
     Act release() {
-        const auto answer = committer_.release(holder_);
+        const auto answer = ledger_.release(holder_);
         kept_.reset();
         if (answer) reached("released");
         return machine_.release_answered(answer, elapsed());
     }
     Act abandon() {
-        const auto answer = committer_.abandon(holder_, settle_patience);
+        const auto answer = ledger_.abandon(holder_, settle_patience);
         kept_.reset();
         if (answer) reached("abandoned");
         return machine_.abandon_answered(answer, elapsed());
@@ -154,9 +151,9 @@ private:
         const auto cannot = [&](std::string why) {
             return machine_.lookup_answered(LookupAnswer{CannotTell{std::move(why)}}, elapsed());
         };
-        auto record = committer_.store().find(id_);
+        auto record = ledger_.store().find(id_);
         if (!record) return cannot(record.failure().message);
-        auto now = committer_.store().now();
+        auto now = ledger_.store().now();
         if (!now) return cannot(now.failure().message);
         const bool open = *record && ((*record)->state == State::unknown || lease_is_over(**record, *now));
         if (!open) return machine_.lookup_answered(LookUpNeedless{}, elapsed());
@@ -174,7 +171,7 @@ private:
     }
 
     Act resolve(const DoResolve& act) {
-        const auto answer = committer_.resolve(
+        const auto answer = ledger_.resolve(
             {.id = id_,
              .token_seen = token_seen_,
              .outcome = act.outcome,
@@ -184,8 +181,9 @@ private:
         return machine_.resolve_answered(answer, elapsed());
     }
 
-    Committer& committer_;
-    LeaseKeeper& keeper_;
+    BlockingLedger& ledger_;
+    Leases& leases_;
+    Pace& pace_;
     const Intent& intent_;
     const Operation& operation_;
     OperationId id_;
@@ -193,10 +191,9 @@ private:
     const At& at_;
     const std::stop_token& stop_;
     Policy policy_;
-    SystemRandom random_;
     IntentMachine machine_;
-    Steady::time_point began_ = Steady::now();
-    Steady::time_point sent_{};
+    Pace::Steady began_ = pace_.now();
+    Pace::Steady sent_{};
     Holder holder_{};
     std::optional<KeptLease> kept_;
     Token token_seen_{};
@@ -227,14 +224,6 @@ Status check_attempt_before(Committer& committer, const Intent& intent) {
 }
 
 }  // namespace
-
-bool wait(Duration how_long, const std::stop_token& stop) {
-    std::mutex mutex;
-    std::condition_variable_any wake;
-    std::unique_lock lock(mutex);
-    wake.wait_for(lock, stop, how_long, [] { return false; });
-    return stop.stop_requested();
-}
 
 Status check(const Provider& provider) {
     if (provider.name.empty()) return invalid("a provider has a name: it is shown to whoever has to ask it");
@@ -283,10 +272,10 @@ Result<Operation> Intent::operation() const {
     return Operation{std::move(*scope), derive(parent, step, business_attempt)};
 }
 
-Result<std::variant<Performance, WholeLost>> perform(Committer& committer, LeaseKeeper& keeper, const Intent& intent,
+Result<std::variant<Performance, WholeLost>> perform(const Surroundings& world, const Intent& intent,
                                                      const Operation& operation, const Guard* guard, const At& at,
                                                      const std::stop_token& stop) {
-    return Performer(committer, keeper, intent, operation, guard, at, stop).run();
+    return Performer(world, intent, operation, guard, at, stop).run();
 }
 
 // ---- the public face -------------------------------------------------------------------------------------------
@@ -307,7 +296,7 @@ Result<Performance> Intents::perform(const Intent& intent, const std::stop_token
     const auto operation = intent.operation();
     if (!operation) return operation.failure();
     if (auto fine = check_attempt_before(committer_, intent); !fine) return fine.failure();
-    auto answer = effects::perform(committer_, *keeper_, intent, *operation, nullptr, options_.at, stop);
+    auto answer = effects::perform({committer_, *keeper_, system_pace()}, intent, *operation, nullptr, options_.at, stop);
     if (!answer) return answer.failure();
     return std::get<Performance>(std::move(*answer));
 }

@@ -5,8 +5,7 @@
 #include <string>
 #include <variant>
 
-#include "async/lease_keeper.hpp"
-#include "semel/committer.hpp"
+#include "effects/surroundings.hpp"
 #include "semel/intent.hpp"
 
 namespace semel::effects {
@@ -40,11 +39,8 @@ struct Terms {
 Result<Terms> terms_of(Store& store, const OperationId& id, const Claimed& claimed, const Policy& asked);
 
 /// `operation` is the intent's own.
-Result<std::variant<Performance, WholeLost>> perform(Committer& committer, LeaseKeeper& keeper, const Intent& intent,
+Result<std::variant<Performance, WholeLost>> perform(const Surroundings& world, const Intent& intent,
                                                      const Operation& operation, const Guard* guard, const At& at,
                                                      const std::stop_token& stop);
-
-/// Waits that long, or until it is asked to stop. Whether it was.
-bool wait(Duration how_long, const std::stop_token& stop);
 
 }  // namespace semel::effects

@@ -30,7 +30,7 @@ public:
           what_(what),
           stop_(stop),
           holder_{what.operation.id(), what.claimed.token, what.claimed.attempt},
-          kept_(workshop.keeper, holder_, what.lease, what.sent) {}
+          kept_(workshop.world.leases, holder_, what.lease, what.sent) {}
 
     [[nodiscard]] const Operation& operation() const override { return what_.operation; }
     [[nodiscard]] const std::string& input() const override { return what_.input; }
@@ -51,7 +51,7 @@ public:
         const bool open = !*answer || std::holds_alternative<Parked>(**answer) ||
                           std::holds_alternative<Unfinished>(**answer) ||
                           std::holds_alternative<DefinitionChanged>(**answer);
-        if (open) (void)shop_.committer.abandon(holder_);
+        if (open) (void)shop_.world.ledger.abandon(holder_);
         return std::move(*answer);
     }
 
@@ -84,7 +84,7 @@ private:
     std::optional<Result<WorkflowAnswer>> save(std::string name) {
         Journal kept = journal_;
         if (name != start_checkpoint) kept.payload.clear();
-        auto saved = shop_.committer.save(holder_, {std::move(name), to_stored(kept)});
+        auto saved = shop_.world.ledger.save(holder_, {std::move(name), to_stored(kept)});
         if (!saved) return Result<WorkflowAnswer>{saved.failure()};
         reached("started");
         return std::visit(match{[](const Ok&) -> std::optional<Result<WorkflowAnswer>> { return std::nullopt; },
@@ -145,7 +145,7 @@ private:
             const Step& step = shop_.definition.steps[i];
             const auto operation = step_operation(what_.operation, journal_.steps[i].key);
             if (!operation) return Result<WorkflowAnswer>{operation.failure()};
-            auto record = shop_.committer.store().find(operation->id());
+            auto record = shop_.world.ledger.store().find(operation->id());
             if (!record) return Result<WorkflowAnswer>{record.failure()};
             if (!*record) continue;
             if ((*record)->state != State::settled) {
@@ -161,7 +161,7 @@ private:
 
     Result<WorkflowAnswer> settle(Journal journal, std::int32_t status) {
         const Outcome outcome{status, to_stored(journal), true};
-        auto settled = shop_.committer.settle(holder_, outcome, true, settle_patience);
+        auto settled = shop_.world.ledger.settle(holder_, outcome, true, settle_patience);
         if (!settled) return settled.failure();
         reached("ended");
         return std::visit(match{[&](const Ok&) { return ended(outcome, false); },
@@ -203,7 +203,6 @@ private:
             return outcome;
         };
         std::string error;
-        SystemRandom random;
         for (std::uint32_t tries = 1; tries <= limits.calls_max; ++tries) {
             auto inbox = shop_.inboxes.take();
             if (!inbox) {
@@ -232,7 +231,8 @@ private:
                 }
             }
             if (tries < limits.calls_max &&
-                wait(backoff(limits.backoff_first, limits.backoff_max, tries, random), stop_))
+                shop_.world.pace.wait(
+                    backoff(limits.backoff_first, limits.backoff_max, tries, shop_.world.pace.random()), stop_))
                 break;
         }
         return unfinished(name, error);
@@ -255,7 +255,7 @@ private:
         const Guard guard{holder_, {begun_checkpoint(key), ""}};
         const At at = [&](std::string_view point) { reached(fmt::format("{}:{}", name, point)); };
         for (int i = 0; i < superseded_max; ++i) {
-            auto answer = effects::perform(shop_.committer, shop_.keeper, intent, operation, &guard, at, stop_);
+            auto answer = effects::perform(shop_.world, intent, operation, &guard, at, stop_);
             if (!answer) return unfinished(name, answer.failure().message);
             if (std::holds_alternative<WholeLost>(*answer)) return Ends{WorkflowAnswer{Superseded{}}};
             auto& performance = std::get<Performance>(*answer);

@@ -15,7 +15,6 @@
 #include <string>
 #include <vector>
 
-#include "async/lease_keeper.hpp"
 #include "effects/journal.hpp"
 #include "effects/performer.hpp"
 
@@ -43,8 +42,7 @@ private:
 struct Workshop {
     const Definition& definition;
     const WorkflowOptions& options;
-    Committer& committer;
-    LeaseKeeper& keeper;
+    Surroundings world;
     InboxPool& inboxes;
 };
 

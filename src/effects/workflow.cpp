@@ -82,14 +82,18 @@ public:
     Engine(Definition definition, WorkflowOptions options, Committer& committer)
         : definition_(std::move(definition)),
           options_(std::move(options)),
-          committer_(committer),
-          keeper_(committer),
+          keeper_(std::make_unique<LeaseKeeper>(committer)),
           inboxes_(options_.inbox),
-          shop_{definition_, options_, committer_, keeper_, inboxes_} {}
+          shop_{definition_, options_, {committer, *keeper_, system_pace()}, inboxes_} {}
+    Engine(Definition definition, WorkflowOptions options, const Surroundings& world)
+        : definition_(std::move(definition)),
+          options_(std::move(options)),
+          inboxes_(options_.inbox),
+          shop_{definition_, options_, world, inboxes_} {}
 
     [[nodiscard]] const Definition& definition() const { return definition_; }
     [[nodiscard]] const WorkflowOptions& options() const { return options_; }
-    [[nodiscard]] Committer& committer() { return committer_; }
+    [[nodiscard]] Store& store() { return shop_.world.ledger.store(); }
 
     [[nodiscard]] Policy policy() const {
         // Nothing of the workflow's own outlives its lease: each step checks that it is held.
@@ -103,21 +107,21 @@ public:
     Result<WorkflowAnswer> claim_and_run(const Operation& operation, const Fingerprint& fingerprint,
                                          const std::string& input, const std::string& correlation,
                                          const std::stop_token& stop) {
-        const auto sent = std::chrono::steady_clock::now();
-        const auto answer = committer_.claim({.operation = operation,
-                                              .fingerprint = fingerprint,
-                                              .attempt = {},
-                                              .policy = policy(),
-                                              .key_time = std::nullopt,
-                                              .correlation = correlation});
+        const auto sent = shop_.world.pace.now();
+        const auto answer = shop_.world.ledger.claim({.operation = operation,
+                                                      .fingerprint = fingerprint,
+                                                      .attempt = {},
+                                                      .policy = policy(),
+                                                      .key_time = std::nullopt,
+                                                      .correlation = correlation});
         if (!answer) return answer.failure();
         using R = Result<WorkflowAnswer>;
         return std::visit(
             match{[&](const Claimed& claimed) -> R {
                       if (options_.at) options_.at("claimed");
-                      const auto terms = terms_of(committer_.store(), operation.id(), claimed, policy());
+                      const auto terms = terms_of(shop_.world.ledger.store(), operation.id(), claimed, policy());
                       if (!terms) {
-                          (void)committer_.abandon({operation.id(), claimed.token, claimed.attempt});
+                          (void)shop_.world.ledger.abandon({operation.id(), claimed.token, claimed.attempt});
                           return terms.failure();
                       }
                       return effects::run(shop_, {operation, claimed, input, correlation, sent, terms->lease}, stop);
@@ -138,8 +142,7 @@ public:
 private:
     Definition definition_;
     WorkflowOptions options_;
-    Committer& committer_;
-    LeaseKeeper keeper_;
+    std::unique_ptr<LeaseKeeper> keeper_;  // the machine's; empty in other surroundings
     InboxPool inboxes_;
     Workshop shop_;
 };
@@ -153,6 +156,13 @@ Result<std::unique_ptr<Workflow>> Workflow::make(Definition definition, Workflow
     if (auto fine = check_definition(definition, options); !fine) return fine.failure();
     return std::unique_ptr<Workflow>(
         new Workflow(std::make_unique<Engine>(std::move(definition), std::move(options), committer)));
+}
+
+Result<std::unique_ptr<Workflow>> Workflow::make(Definition definition, WorkflowOptions options,
+                                                 const Surroundings& world) {
+    if (auto fine = check_definition(definition, options); !fine) return fine.failure();
+    return std::unique_ptr<Workflow>(
+        new Workflow(std::make_unique<Engine>(std::move(definition), std::move(options), world)));
 }
 
 Result<WorkflowAnswer> Workflow::run(const Start& start, const std::stop_token& stop) {
@@ -184,7 +194,7 @@ std::optional<std::string> Workflow::refused(const Record& record) const {
 Result<std::optional<std::string>> Workflow::parked_at(const Record& record) {
     const auto journal = journal_of(record);
     if (!journal || !record.operation) return std::optional<std::string>{};
-    auto& store = engine_->committer().store();
+    auto& store = engine_->store();
     const auto now = store.now();
     if (!now) return now.failure();
     const auto adopted = adopt(definition(), *journal);

@@ -35,8 +35,13 @@ double in_seconds(Duration time) { return std::chrono::duration<double>(time).co
 
 }  // namespace
 
-Pump::Pump(OutboxTable& table, Publisher& publisher, PumpOptions options, Say say)
-    : table_(table), publisher_(publisher), options_(options), say_(std::move(say)), batch_(options.batch) {}
+Pump::Pump(OutboxTable& table, Publisher& publisher, PumpOptions options, Say say, const Clock& clock)
+    : table_(table),
+      publisher_(publisher),
+      options_(options),
+      say_(std::move(say)),
+      clock_(clock),
+      batch_(options.batch) {}
 
 template <class Change>
 void Pump::note(Change change) {
@@ -51,7 +56,7 @@ PumpState Pump::state() const {
 
 void Pump::run(const std::stop_token& stop) {
     while (!stop.stop_requested()) {
-        if (Steady::now() >= hold_next_) hold();
+        if (clock_.steady() >= hold_next_) hold();
         look_after();
         switch (round()) {
             case Went::on: break;
@@ -67,13 +72,13 @@ void Pump::run(const std::stop_token& stop) {
 
 /// With nothing on its way: a shard that is let go here is not published from two places.
 void Pump::hold() {
-    const bool over = Steady::now() >= held_until_;
+    const bool over = clock_.steady() >= held_until_;
     if (!over) drain(seconds{1});
-    const auto sent = Steady::now();
+    const auto sent = clock_.steady();
     auto held = table_.hold(options_.lease);
     if (!held) {
         store_failed(Part::hold, held.failure());
-        hold_next_ = Steady::now() + store_pause(Part::hold);
+        hold_next_ = clock_.steady() + store_pause(Part::hold);
         if (over) shards_.clear();
         return;
     }
@@ -100,10 +105,10 @@ Pump::Went Pump::round() {
         return Went::idle;
     }
     reach(Point::after_read);
-    const auto until = std::min<Steady::time_point>(Steady::now() + round_max, held_until_);
+    const auto until = std::min<Steady>(clock_.steady() + round_max, held_until_);
     bool well = true;
     while (well && (!ready_.empty() || !on_their_way_.empty())) {
-        const auto left = std::chrono::duration_cast<Duration>(until - Steady::now());
+        const auto left = std::chrono::duration_cast<Duration>(until - clock_.steady());
         if (left <= Duration{0}) break;
         well = send_ready();
         if (!well) break;
@@ -131,7 +136,7 @@ std::vector<OutboxReading> Pump::shares() const {
 /// Removes what was confirmed, notes what was refused, and reads what is left. False: the database did not answer.
 bool Pump::turn() {
     const bool removes = !confirmed_.empty();
-    if (Steady::now() >= held_until_) shards_.clear();
+    if (clock_.steady() >= held_until_) shards_.clear();
     const std::vector<OutboxReading> wanted = shares();
     auto read = table_.turn({.done = confirmed_, .refused = refused_, .read = wanted});
     if (!read) {
@@ -269,9 +274,9 @@ void Pump::forget_unsent() {
 }
 
 void Pump::drain(Duration most) {
-    const auto until = Steady::now() + most;
-    while (!on_their_way_.empty() && Steady::now() < until)
-        if (!collect(std::chrono::duration_cast<Duration>(until - Steady::now()))) break;
+    const auto until = clock_.steady() + most;
+    while (!on_their_way_.empty() && clock_.steady() < until)
+        if (!collect(std::chrono::duration_cast<Duration>(until - clock_.steady()))) break;
     if (confirmed_.empty() && refused_.empty()) return;
     auto written = table_.turn({.done = confirmed_, .refused = refused_});
     if (!written) return store_failed(Part::turn, written.failure());
@@ -315,10 +320,10 @@ void Pump::store_answered(Part part) {
 
 void Pump::sleep(const std::stop_token& stop, Duration time) {
     const auto until =
-        std::min<Steady::time_point>(Steady::now() + time, std::max(hold_next_, Steady::now() + pause_first));
-    while (!stop.stop_requested() && Steady::now() < until)
+        std::min<Steady>(clock_.steady() + time, std::max(hold_next_, clock_.steady() + pause_first));
+    while (!stop.stop_requested() && clock_.steady() < until)
         static_cast<void>(
-            table_.wait(std::min<Duration>(sleep_slice, std::chrono::duration_cast<Duration>(until - Steady::now()))));
+            table_.wait(std::min<Duration>(sleep_slice, std::chrono::duration_cast<Duration>(until - clock_.steady()))));
 }
 
 /// Until something is staged, as far as we are told; else for a while.
@@ -330,22 +335,22 @@ void Pump::listen(const std::stop_token& stop) {
         }
         store_answered(Part::bell);
         bell_ = true;
-        bell_since_ = Steady::now();
+        bell_since_ = clock_.steady();
         return;  // what was staged before anybody rang is found by one more look
     }
-    const bool fresh = Steady::now() - bell_since_ < fresh_for;
+    const bool fresh = clock_.steady() - bell_since_ < fresh_for;
     const Duration time = fresh ? Duration{fresh_poll} : table_.hears() ? options_.poll : Duration{deaf_poll};
-    const auto until = std::min<Steady::time_point>(Steady::now() + time, hold_next_);
-    while (!stop.stop_requested() && Steady::now() < until) {
-        const auto left = std::chrono::duration_cast<Duration>(until - Steady::now());
+    const auto until = std::min<Steady>(clock_.steady() + time, hold_next_);
+    while (!stop.stop_requested() && clock_.steady() < until) {
+        const auto left = std::chrono::duration_cast<Duration>(until - clock_.steady());
         if (table_.wait(std::min<Duration>(sleep_slice, left))) return;
     }
 }
 
 /// What an operator wants to know, now and then.
 void Pump::look_after() {
-    if (Steady::now() < look_next_) return;
-    look_next_ = Steady::now() + look_every;
+    if (clock_.steady() < look_next_) return;
+    look_next_ = clock_.steady() + look_every;
     auto health = table_.health();
     if (!health) return store_failed(Part::look, health.failure());
     store_answered(Part::look);
@@ -356,15 +361,15 @@ void Pump::look_after() {
         state.oldest_seconds = in_seconds(oldest);
         state.held_up_seconds = in_seconds(held_up);
     });
-    if (Steady::now() - told_ < tell_every) return;
+    if (clock_.steady() - told_ < tell_every) return;
     if (held_up >= options_.alarm) {
-        told_ = Steady::now();
+        told_ = clock_.steady();
         say_("warning",
              fmt::format("{} has staged events and has been open for {:.0f} s: others that stage for the same "
                          "ordering keys wait for it",
                          health->held_up_by, in_seconds(held_up)));
     } else if (oldest >= options_.alarm) {
-        told_ = Steady::now();
+        told_ = clock_.steady();
         say_("warning", fmt::format("the oldest event that is not published was staged {:.0f} s ago; {} are stuck",
                                     in_seconds(oldest), health->stuck));
     }

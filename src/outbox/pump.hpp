@@ -38,6 +38,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "base/clock.hpp"
 #include "outbox/publisher.hpp"
 #include "semel/outbox.hpp"
 
@@ -72,14 +73,14 @@ using Say = std::function<void(std::string_view level, std::string_view text)>;
 
 class Pump {
 public:
-    Pump(OutboxTable& table, Publisher& publisher, PumpOptions options, Say say);
+    Pump(OutboxTable& table, Publisher& publisher, PumpOptions options, Say say, const Clock& clock = system_clock());
 
     /// Until it is asked to stop; then what is on its way is waited for, and the lease given up.
     void run(const std::stop_token& stop);
     [[nodiscard]] PumpState state() const;  ///< thread safe
 
 private:
-    using Steady = std::chrono::steady_clock;
+    using Steady = Clock::Steady;
     enum class Went : std::uint8_t { on, idle, wrong };
     /// What may fail on the database while the others work.
     enum class Part : std::uint8_t { turn, hold, bell, look };
@@ -109,10 +110,11 @@ private:
     Publisher& publisher_;
     PumpOptions options_;
     Say say_;
+    const Clock& clock_;
 
     std::vector<std::int16_t> shards_;
-    Steady::time_point held_until_{};
-    Steady::time_point hold_next_{};
+    Steady held_until_{};
+    Steady hold_next_{};
     std::size_t batch_;            // less than it may be after a turn that failed: it may have been too much
     std::set<std::int16_t> full_;  // shards that had as much as was asked for
 
@@ -132,11 +134,11 @@ private:
     std::map<OutboxPlace, std::uint64_t> tries_;
 
     bool bell_ = true;
-    Steady::time_point bell_since_{};
+    Steady bell_since_{};
     Duration broker_pause_{};
     std::array<Duration, 4> store_pauses_{};  // by Part; zero: it answers
-    Steady::time_point look_next_{};
-    Steady::time_point told_{};
+    Steady look_next_{};
+    Steady told_{};
 
     mutable std::mutex mutex_;
     PumpState state_;  // guarded by mutex_
