@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ledger/mutation.hpp"
 #include "outbox/points.hpp"
 
 namespace semel::outbox {
@@ -105,7 +106,12 @@ Pump::Went Pump::round() {
         return Went::idle;
     }
     reach(Point::after_read);
-    const auto until = std::min<Steady>(clock_.steady() + round_max, held_until_);
+    // Without the lease nothing more is handed over; what is on its way is waited for all the same.
+    const bool held = clock_.steady() < held_until_;
+    if (!held) forget_unsent();
+    const Steady round_until = clock_.steady() + round_max;
+    const Steady until = SEMEL_MUTATION(not_waited_without_the_lease, held, true) ? std::min(round_until, held_until_)
+                                                                                  : round_until;
     bool well = true;
     while (well && (!ready_.empty() || !on_their_way_.empty())) {
         const auto left = std::chrono::duration_cast<Duration>(until - clock_.steady());
@@ -165,7 +171,7 @@ void Pump::take(OutboxRow row) {
     const OutboxPlace place = row.place;
     const std::string key = row.staged.ordering_key;
     if (!rows_.try_emplace(place, std::move(row)).second) return;  // on its way
-    const bool in_turn = key.empty() || publisher_.keeps_order();
+    const bool in_turn = SEMEL_MUTATION(key_is_not_waited_for, key.empty() || publisher_.keeps_order(), true);
     if (!in_turn && !busy_.insert(key).second)
         behind_[key].push_back(place);
     else
@@ -175,7 +181,7 @@ void Pump::take(OutboxRow row) {
 /// Whether it may be handed over while those of its key are on their way.
 bool Pump::may_follow(const OutboxRow& row) const {
     const auto going = going_.find(row.staged.ordering_key);
-    return going == going_.end() || going->second.topic == row.staged.topic;
+    return SEMEL_MUTATION(topics_are_mixed, going == going_.end() || going->second.topic == row.staged.topic, true);
 }
 
 bool Pump::send_ready() {
@@ -200,6 +206,7 @@ bool Pump::send_ready() {
             broker_failed(handed.failure());
             return false;
         }
+        if (SEMEL_MUTATION(handed_over_is_confirmed, false, true)) confirmed_.push_back(place);
         if (!handed->refused.empty()) settle({place, Receipt::What::refused, handed->refused});
     }
     return true;
@@ -241,7 +248,7 @@ void Pump::settle(const Receipt& receipt) {
         const Duration pause = std::min<Duration>(
             options_.retry_max, options_.retry_first * (1LL << std::min<std::uint64_t>(tries - 1, 20)));
         refused_.push_back({.place = row.place, .ordering_key = key, .error = receipt.why, .again_after = pause});
-        if (!key.empty()) stopped_.insert(key);
+        if (SEMEL_MUTATION(refused_stops_nothing, !key.empty(), false)) stopped_.insert(key);
         say_("error", fmt::format("event {} for {} is stuck, and its ordering key with it: {}", row.staged.event.id,
                                   row.staged.topic, receipt.why));
     }
@@ -268,7 +275,9 @@ void Pump::forget_unsent() {
     ready_.clear();
     behind_.clear();
     busy_.clear();
-    std::erase_if(rows_, [&](const auto& each) { return !on_their_way_.contains(each.first); });
+    std::erase_if(rows_, [&](const auto& each) {
+        return SEMEL_MUTATION(unsent_is_not_read_again, !on_their_way_.contains(each.first), false);
+    });
     for (const auto& [place, row] : rows_)
         if (!row.staged.ordering_key.empty()) busy_.insert(row.staged.ordering_key);
 }
@@ -289,6 +298,8 @@ void Pump::drain(Duration most) {
 /// All that has no receipt begins again from the table, after a pause.
 void Pump::broker_failed(const Failure& failure) {
     publisher_.start_over();
+    if (SEMEL_MUTATION(lost_is_confirmed, false, true))
+        confirmed_.insert(confirmed_.end(), on_their_way_.begin(), on_their_way_.end());
     on_their_way_.clear();
     going_.clear();
     forget_unsent();

@@ -1,5 +1,5 @@
-# cmake -DLIST=mutations.txt -DFOLDER=tests/sim -DCOMMITTER=commit_queue.cpp -DINTENTS=intent_machine.cpp -P check_mutations.cmake
-# Fails if a mutation that the simulator, the committer or the machine of intents marks is missing from the list.
+# cmake -DLIST=mutations.txt "-DFOLDERS=tests/sim;src/async;…" -P check_mutations.cmake
+# Fails if a mutation that a source in these folders marks is missing from the list.
 cmake_minimum_required(VERSION 3.25)
 file(STRINGS ${LIST} lines REGEX "^[a-z]")
 set(listed)
@@ -7,8 +7,12 @@ foreach(line IN LISTS lines)
   string(REGEX MATCH "^[a-z_]+" name "${line}")
   list(APPEND listed ${name})
 endforeach()
-file(GLOB sources ${FOLDER}/*.cpp)
-foreach(source IN LISTS sources COMMITTER INTENTS)
+set(sources)
+foreach(folder IN LISTS FOLDERS)
+  file(GLOB found ${folder}/*.cpp)
+  list(APPEND sources ${found})
+endforeach()
+foreach(source IN LISTS sources)
   file(READ ${source} text)
   string(REGEX MATCHALL "SEMEL_MUTATION\\([ \n]*[a-z_]+" marked "${text}")
   list(TRANSFORM marked REPLACE "SEMEL_MUTATION\\([ \n]*" "")

@@ -11,6 +11,7 @@
 
 #include "base/random.hpp"
 #include "ledger/mutation.hpp"
+#include "outbox_simulation.hpp"
 #include "simulation.hpp"
 
 #ifdef SEMEL_MUTANTS
@@ -150,6 +151,18 @@ bool above_floors(const Counts& counts, std::uint64_t runs) {
 }
 
 // ---- running -----------------------------------------------------------------------------------------------------
+
+/// The ledger and all that stands on it; then the outbox.
+Report simulate(const Options& options) {
+    // One invariant alone is judged where it can be broken.
+    if (judged_of_outbox(options.only)) return simulate_outbox(options);
+    Report report = simulate_ledger(options);
+    if (!options.only.empty()) return report;
+    const Report outbox = simulate_outbox(options);
+    report.counts.add(outbox.counts);
+    report.trace_hash = (report.trace_hash ^ outbox.trace_hash) * 0x100000001b3;
+    return report;
+}
 
 /// False: an invariant does not hold.
 bool run_seed(const Arguments& arguments, std::uint64_t seed, Counts& total, std::uint64_t& hash) {

@@ -199,10 +199,13 @@ void Simulation::carry_on() {
         const bool left = record->state == State::unknown || lease_is_over(*record, store_.clock());
         // Not started: nothing has begun, and its client comes back.
         if (!left || record->checkpoints.empty()) continue;
-        hand_over(instance, {&world_.subject(id), record->fingerprint, record->policy, ++last_request_},
-                  [this](Told told) {
-                      if (told == Told::stored) stage_.count(Tally::completed);
-                  });
+        // One after another: a queue that is full refuses the rest.
+        const Request request{&world_.subject(id), record->fingerprint, record->policy, ++last_request_};
+        instance->post(stage_.between(Duration{0}, seconds{2}), [this, instance = instance.get(), request] {
+            hand_over(instance->shared_from_this(), request, [this](Told told) {
+                if (told == Told::stored) stage_.count(Tally::completed);
+            });
+        });
     }
 }
 
@@ -359,7 +362,7 @@ Report Simulation::run() {
 
 }  // namespace
 
-Report simulate(const Options& options) {
+Report simulate_ledger(const Options& options) {
     Simulation simulation(options);
     return simulation.run();
 }

@@ -22,6 +22,6 @@ struct Report {
 };
 
 /// Throws Violation when an invariant does not hold.
-Report simulate(const Options& options);
+Report simulate_ledger(const Options& options);
 
 }  // namespace semel::sim

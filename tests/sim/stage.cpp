@@ -13,6 +13,7 @@ constexpr std::array<std::pair<std::string_view, double>, fault_count> faults{{
     {"poison", 0.15},           {"outage", 0.0015},         {"full for claims", 0.0015}, {"full", 0.001},
     {"clock jump", 0.002},      {"gave up", 0.20},          {"bit rot", 0.002},          {"effect's reply lost", 0.25},
     {"effect sent twice", 0.3}, {"effect not begun", 0.10}, {"outcome forgotten", 0.15},
+    {"broker lost", 0.05},      {"broker outage", 0.0015},  {"receipt lost", 0.1},       {"event refused", 0.1},
 }};
 
 constexpr std::array<std::string_view, tally_count> tallies{"events",
@@ -53,7 +54,11 @@ constexpr std::array<std::string_view, tally_count> tallies{"events",
                                                             "corrupt refused",
                                                             "intents",
                                                             "lookups",
-                                                            "completed"};
+                                                            "completed",
+                                                            "staged",
+                                                            "published",
+                                                            "published again",
+                                                            "stuck"};
 
 }  // namespace
 
@@ -82,6 +87,7 @@ bool Stage::step() {
     now_ = next.key().first;
     count(Tally::events);
     next.mapped()();
+    if (!violation_.empty()) throw Violation(violation_);
     return true;
 }
 
@@ -112,7 +118,8 @@ void Stage::write(const std::string& line) {
 void Stage::fail(std::string_view invariant, const std::string& detail) {
     write(fmt::format("VIOLATED {}: {}", invariant, detail));
     if (!only_.empty() && only_ != invariant) return;
-    throw Violation(fmt::format("seed {}: {}: {}", seed_, invariant, detail));
+    violation_ = fmt::format("seed {}: {}: {}", seed_, invariant, detail);
+    throw Violation(violation_);
 }
 
 }  // namespace semel::sim

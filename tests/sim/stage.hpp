@@ -53,6 +53,10 @@ enum class Fault : std::size_t {
     effect_sent_twice,  ///< the network delivers a request to a deduplicating provider twice
     effect_not_begun,   ///< the provider could not be reached: the claim is released
     outcome_forgotten,  ///< a caller's transaction commits without giving its outcome
+    broker_lost,        ///< the connection to the broker, with what is on its way
+    broker_outage,      ///< nobody can publish for a while
+    receipt_lost,       ///< the broker has the event, and nobody is told
+    event_refused,      ///< the broker does not take an event, for a while
     count,
 };
 inline constexpr std::size_t fault_count = static_cast<std::size_t>(Fault::count);
@@ -99,6 +103,10 @@ enum class Tally : std::size_t {
     intents,          ///< performed by the intent's machine
     lookups,          ///< of unknown outcomes, by it
     completed,        ///< workflows that were carried on without a client
+    staged,           ///< events, committed
+    published,        ///< that arrived at the broker
+    published_again,  ///< copies of them
+    stuck,            ///< refusals that were noted
     count,
 };
 inline constexpr std::size_t tally_count = static_cast<std::size_t>(Tally::count);
@@ -161,6 +169,7 @@ private:
     std::uint64_t seed_;
     bool print_;
     std::string only_;
+    std::string violation_;  // thrown again if somebody caught it
     bool calm_ = false;
     SeededRandom random_;
     Duration now_ = seconds{1000};
