@@ -18,6 +18,9 @@
 // When a step settles as failed, the compensations of the steps before it run in reverse order, after every external step that
 // began has settled. A step whose outcome nobody knows parks the workflow: it is neither failed nor repeated until somebody
 // resolves the step (`semel ops resolve`), and then goes on.
+//
+// A workflow that is cancelled, or over its deadline, is one whose next step has failed without having begun. That is kept as an
+// operation of its own, SCOPE:cancel, before anything is undone: whoever carries it on decides the same.
 #pragma once
 
 #include <cstdint>
@@ -113,6 +116,9 @@ namespace workflow_status {
 inline constexpr std::int32_t completed = 200;
 inline constexpr std::int32_t compensated = 409;
 inline constexpr std::int32_t compensation_failed = 500;  ///< some compensations settled as failed
+// As the failure of the step that did not begin:
+inline constexpr std::int32_t overdue = 408;
+inline constexpr std::int32_t cancelled = 499;
 }  // namespace workflow_status
 
 struct Start {
@@ -155,6 +161,8 @@ using WorkflowAnswer =
 struct WorkflowOptions {
     Duration lease = std::chrono::seconds{30};  ///< how fast a crash is noticed
     Retention retention{};                      ///< of the workflow
+    /// From its first claim on. Then no further step begins, and what was done is undone.
+    std::optional<Duration> deadline{};
     /// Of its steps. Their identity has to outlive every run that may still be resumed.
     Retention step_retention{.identity = std::nullopt, .response = std::chrono::hours{24 * 30}};
     /// Of a local step: how often it is tried in one run, and how it waits in between.
@@ -180,6 +188,12 @@ public:
     /// Starts it, goes on with it, or tells how it ended; blocks until it has ended or cannot go on. `stop` ends the run between
     /// two steps; the workflow goes on elsewhere. Failures: `invalid`, and those of the store (the same call again is safe).
     Result<WorkflowAnswer> run(const Start& start, const std::stop_token& stop = {});
+
+    /// No further step of it begins, and what was done is undone when every external step that began has settled: by whoever
+    /// runs it, or the completer. Of one that is not begun yet, too. One that is at its last step completes. The first reason
+    /// stays. The answer is how it had ended, if it had. Failures: `invalid`, `contended` (another process is cancelling it),
+    /// and those of the store; the same call again is safe.
+    Result<std::optional<WorkflowAnswer>> cancel(const std::string& tenant, const Key& key, const std::string& why);
 
     [[nodiscard]] const Definition& definition() const;
     [[nodiscard]] const WorkflowOptions& options() const;

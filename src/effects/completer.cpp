@@ -13,8 +13,7 @@ class Completer::Loop {
 public:
     Loop(Committer& committer, std::vector<Workflow*> workflows, CompleterOptions options)
         : parallel_(std::max<std::size_t>(options.parallel, 1)),
-          work_(committer, system_pace().random(), std::move(workflows), std::move(options),
-                [this] { wake(false); }) {}
+          work_(committer, system_pace().random(), std::move(workflows), std::move(options), [this] { wake(false); }) {}
 
     void run(const std::stop_token& stop) {
         std::vector<std::jthread> workers;

@@ -124,10 +124,10 @@ Result<bool> Completing::left_alone(Workflow& workflow, const Record& record, Ti
 /// Claimed by somebody who died before it was started: nothing has begun, and whoever asked for it has not been told so.
 Status Completing::remove(const Record& record) {
     const auto answer = ledger_.resolve({.id = record.id,
-                                            .token_seen = record.token,
-                                            .outcome = std::nullopt,
-                                            .who = std::string(remover),
-                                            .why = "it was never started"});
+                                         .token_seen = record.token,
+                                         .outcome = std::nullopt,
+                                         .who = std::string(remover),
+                                         .why = "it was never started"});
     if (!answer) return answer.failure();
     if (!std::holds_alternative<Ok>(*answer)) return semel::Done{};
     const std::lock_guard lock(mutex_);

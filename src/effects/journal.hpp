@@ -62,6 +62,8 @@ inline constexpr std::string_view start_checkpoint = "start";
 std::string version_checkpoint(std::uint32_t version);
 std::string begun_checkpoint(std::string_view key);
 
+/// The key of the operation that says that a workflow is not to go on.
+inline constexpr std::string_view cancel_key = "cancel";
 /// The key of the step that undoes the one with this key.
 std::string undo_key(std::string_view key);
 /// The operation of a step.

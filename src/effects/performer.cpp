@@ -171,12 +171,12 @@ private:
     }
 
     Act resolve(const DoResolve& act) {
-        const auto answer = ledger_.resolve(
-            {.id = id_,
-             .token_seen = token_seen_,
-             .outcome = act.outcome,
-             .who = std::string(resolver),
-             .why = fmt::format("{} was asked for {}", intent_.provider.name, operation_.key.text())});
+        const auto answer =
+            ledger_.resolve({.id = id_,
+                             .token_seen = token_seen_,
+                             .outcome = act.outcome,
+                             .who = std::string(resolver),
+                             .why = fmt::format("{} was asked for {}", intent_.provider.name, operation_.key.text())});
         if (answer) reached("resolved");
         return machine_.resolve_answered(answer, elapsed());
     }
@@ -296,7 +296,8 @@ Result<Performance> Intents::perform(const Intent& intent, const std::stop_token
     const auto operation = intent.operation();
     if (!operation) return operation.failure();
     if (auto fine = check_attempt_before(committer_, intent); !fine) return fine.failure();
-    auto answer = effects::perform({committer_, *keeper_, system_pace()}, intent, *operation, nullptr, options_.at, stop);
+    auto answer =
+        effects::perform({committer_, *keeper_, system_pace()}, intent, *operation, nullptr, options_.at, stop);
     if (!answer) return answer.failure();
     return std::get<Performance>(std::move(*answer));
 }

@@ -100,6 +100,9 @@ private:
     Result<WorkflowAnswer> forward() {
         for (std::size_t i = 0; i < shop_.definition.steps.size(); ++i) {
             const Step& step = shop_.definition.steps[i];
+            const auto over = over_before(i);
+            if (!over) return WorkflowAnswer{Unfinished{step.name, over.failure().message}};
+            if (*over) return compensate(i, **over);
             auto answer = perform(step.name, journal_.steps[i].key, step.run);
             if (auto* ends = std::get_if<Ends>(&answer)) return std::move(ends->answer);
             auto& outcome = std::get<Outcome>(answer);
@@ -115,6 +118,40 @@ private:
             return WorkflowAnswer{Unfinished{"result", what_was_thrown()}};
         }
         return settle(std::move(journal), workflow_status::completed);
+    }
+
+    // ---- cancellation ------------------------------------------------------------------------------------------
+
+    /// Why this step is not to begin, if so. One that began goes on: what it came to may have to be undone.
+    Result<std::optional<Outcome>> over_before(std::size_t i) {
+        auto why = cancelled_or_overdue();
+        if (!why || !*why) return why;
+        const auto operation = step_operation(what_.operation, journal_.steps[i].key);
+        if (!operation) return operation.failure();
+        const auto record = shop_.world.ledger.store().find(operation->id());
+        if (!record) return record.failure();
+        if (*record) return std::optional<Outcome>{};
+        return why;
+    }
+
+    Result<std::optional<Outcome>> cancelled_or_overdue() {
+        Store& store = shop_.world.ledger.store();
+        const auto operation = step_operation(what_.operation, cancel_key);
+        if (!operation) return operation.failure();
+        auto wish = store.find(operation->id());
+        if (!wish) return wish.failure();
+        if (*wish && (*wish)->state == State::settled) return std::optional((*wish)->outcome);
+        if (!shop_.options.deadline) return std::optional<Outcome>{};
+        const auto now = store.now();
+        if (!now) return now.failure();
+        const auto whole = store.find(what_.operation.id());
+        if (!whole) return whole.failure();
+        if (!*whole || *now < later((*whole)->created, *shop_.options.deadline)) return std::optional<Outcome>{};
+        // Kept before anything is undone: the next run may be configured with another deadline.
+        auto kept = cancel(shop_.world, shop_.options, what_.operation, what_.correlation,
+                           {workflow_status::overdue, "it is over its deadline", true});
+        if (!kept) return kept.failure();
+        return std::optional(std::move(*kept));
     }
 
     // ---- compensation ------------------------------------------------------------------------------------------
@@ -313,6 +350,36 @@ void InboxPool::give_back(std::unique_ptr<Inbox> inbox) {
 
 Result<WorkflowAnswer> run(const Workshop& workshop, const RunOf& what, const std::stop_token& stop) {
     return Running(workshop, what, stop).run();
+}
+
+Result<Outcome> cancel(const Surroundings& world, const WorkflowOptions& options, const Operation& workflow,
+                       const std::string& correlation, Outcome why) {
+    auto operation = step_operation(workflow, cancel_key);
+    if (!operation) return operation.failure();
+    const OperationId id = operation->id();
+    // A crash between claim and settlement leaves nothing: whoever comes next may claim it again.
+    const auto answer = world.ledger.claim({.operation = std::move(*operation),
+                                            .fingerprint = fingerprint_of_bytes(cancel_key),
+                                            .attempt = {},
+                                            .policy = {.on_unknown = OnUnknown::resume,
+                                                       .dedup_window = Duration{0},
+                                                       .lease = options.lease,
+                                                       .effect_deadline = options.lease,
+                                                       .retention = options.step_retention},
+                                            .key_time = std::nullopt,
+                                            .correlation = correlation});
+    if (!answer) return answer.failure();
+    if (const auto* before = std::get_if<Replay>(&*answer)) return before->outcome;
+    const auto* claimed = std::get_if<Claimed>(&*answer);
+    if (claimed == nullptr) return Failure{Code::contended, "another process is cancelling it: try again"};
+    const auto settled = world.ledger.settle({id, claimed->token, claimed->attempt}, why, true, settle_patience);
+    if (!settled) return settled.failure();
+    return std::visit(match{[&](const Ok&) -> Result<Outcome> { return why; },
+                            [](const Settled& other) -> Result<Outcome> { return other.outcome; },
+                            [](const auto&) -> Result<Outcome> {
+                                return Failure{Code::contended, "another process is cancelling it: try again"};
+                            }},
+                      *settled);
 }
 
 WorkflowAnswer ended(const Outcome& outcome, bool replayed) {

@@ -59,6 +59,10 @@ struct RunOf {
 /// Runs it as far as it goes; what is left is abandoned, so that somebody else can take it at once.
 Result<WorkflowAnswer> run(const Workshop& workshop, const RunOf& what, const std::stop_token& stop);
 
+/// Keeps durably that no further step of it is to begin, and why; or what was kept before.
+Result<Outcome> cancel(const Surroundings& world, const WorkflowOptions& options, const Operation& workflow,
+                       const std::string& correlation, Outcome why);
+
 /// How a settled workflow ended.
 WorkflowAnswer ended(const Outcome& outcome, bool replayed);
 

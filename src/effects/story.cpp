@@ -45,6 +45,10 @@ Result<std::optional<Story>> read_story(Store& store, const Record& record) {
     for (const JournalStep& step : story.journal.steps)
         if (auto added = add_step(store, story, *record.operation, step.name, step.key, step.kind, false); !added)
             return added.failure();
+    if (auto added = add_step(store, story, *record.operation, std::string(cancel_key), std::string(cancel_key),
+                              StepKind::local, true);
+        !added)
+        return added.failure();
     const auto& steps = story.journal.steps;
     for (auto step = steps.rbegin(); step != steps.rend(); ++step)
         if (step->undo) {

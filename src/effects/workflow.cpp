@@ -56,6 +56,8 @@ Status check_definition(const Definition& definition, const WorkflowOptions& opt
         if (auto fine = check_name(fmt::format("workflow {}: step", definition.name), step.name); !fine) return fine;
         if (step.name.starts_with("undo "))
             return invalid(where(step) + ": names that begin with `undo ` are those of compensations");
+        if (step.name == cancel_key)
+            return invalid(where(step) + ": that name is kept for the workflow's cancellation");
         if (!names.insert(step.name).second) return invalid(where(step) + ": there are two of that name");
         if (auto fine = check_doing(where(step), step.run, options); !fine) return fine;
         if (!step.compensation) continue;
@@ -94,6 +96,7 @@ public:
     [[nodiscard]] const Definition& definition() const { return definition_; }
     [[nodiscard]] const WorkflowOptions& options() const { return options_; }
     [[nodiscard]] Store& store() { return shop_.world.ledger.store(); }
+    [[nodiscard]] const Surroundings& world() const { return shop_.world; }
 
     [[nodiscard]] Policy policy() const {
         // Nothing of the workflow's own outlives its lease: each step checks that it is held.
@@ -181,6 +184,26 @@ Result<WorkflowAnswer> Workflow::resume(const Record& record, const std::stop_to
     auto journal = journal_of(record);
     if (!journal || !record.operation) return invalid("resume: it was never started, or is no workflow");
     return engine_->claim_and_run(*record.operation, record.fingerprint, journal->payload, record.correlation, stop);
+}
+
+Result<std::optional<WorkflowAnswer>> Workflow::cancel(const std::string& tenant, const Key& key,
+                                                       const std::string& why) {
+    auto scope = Scope::make(tenant, definition().name);
+    if (!scope) return scope.failure();
+    const Operation operation{std::move(*scope), key};
+    std::string correlation = key.text();
+    const auto end = [&]() -> Result<std::optional<WorkflowAnswer>> {
+        auto record = engine_->store().find(operation.id());
+        if (!record) return record.failure();
+        if (*record) correlation = (*record)->correlation;
+        if (!*record || (*record)->state != State::settled) return std::optional<WorkflowAnswer>{};
+        return std::optional(ended((*record)->outcome, true));
+    };
+    if (auto before = end(); !before || *before) return before;
+    const auto kept = effects::cancel(engine_->world(), options(), operation, correlation,
+                                      {workflow_status::cancelled, "cancelled: " + why, true});
+    if (!kept) return kept.failure();
+    return end();
 }
 
 std::optional<std::string> Workflow::refused(const Record& record) const {

@@ -253,6 +253,107 @@ TEST_P(WorkflowTest, CompensationWaitsForEveryExternalStepThatBegan) {
     EXPECT_EQ(trail_, "a;undo x;undo a;");
 }
 
+// ---- cancellation and deadline ---------------------------------------------------------------------------------
+
+TEST_P(WorkflowTest, ACancelledOneBeginsNoFurtherStepAndIsUndone) {
+    Workflow* self = nullptr;
+    Definition definition{.name = "shop"};
+    definition.steps = {letter("a"),
+                        external("b", Provider::stripe(),
+                                 [&](const Context& context, const Call&) -> Reply {
+                                     // As another process would, at this moment.
+                                     const auto answer =
+                                         self->cancel("acme", context.operation().key, "a change of mind");
+                                     EXPECT_TRUE(answer && !*answer);
+                                     return Answered{{200, "", true}, true};
+                                 }),
+                        letter("c")};
+    definition.steps[1].compensation = Local{[&](const Context&, Transaction) -> std::string {
+        trail_ += "undo b;";
+        return {};
+    }};
+    const auto workflow = make(definition);
+    self = workflow.get();
+    const auto answer = as<Compensated>(workflow->run(start("k1")));
+    EXPECT_EQ(answer.failed_step, "c");
+    EXPECT_EQ(answer.failure, (Outcome{workflow_status::cancelled, "cancelled: a change of mind", true}));
+    EXPECT_EQ(trail_, "a;undo b;undo a;");
+    EXPECT_TRUE(as<Compensated>(workflow->run(start("k1"))).replayed);
+}
+
+TEST_P(WorkflowTest, ACancellationMayComeBeforeTheStartOrTooLate) {
+    Definition definition{.name = "shop"};
+    definition.steps = {letter("a")};
+    const auto workflow = make(definition);
+    EXPECT_FALSE(*workflow->cancel("acme", *Key::parse("early"), "first"));
+    EXPECT_FALSE(*workflow->cancel("acme", *Key::parse("early"), "second"));
+    EXPECT_EQ(as<Compensated>(workflow->run(start("early"))).failure.body, "cancelled: first");
+    EXPECT_EQ(trail_, "");
+    (void)as<Completed>(workflow->run(start("late")));
+    const auto late = workflow->cancel("acme", *Key::parse("late"), "too late");
+    ASSERT_TRUE(late && *late);
+    EXPECT_TRUE(std::holds_alternative<Completed>(**late));
+    EXPECT_TRUE(as<Completed>(workflow->run(start("late"))).replayed);
+}
+
+TEST_P(WorkflowTest, ACancelledOneWaitsForAStepThatNobodyKnowsOf) {
+    Definition definition{.name = "shop"};
+    definition.steps = {external("pay", Provider::at_most_once("bank"),
+                                 [](const Context&, const Call&) -> Reply {
+                                     return InDoubt{"no answer", std::nullopt};
+                                 }),
+                        letter("b")};
+    definition.steps[0].compensation = Local{[&](const Context& context, Transaction) {
+        trail_ += "refund " + context.result("pay") + ";";
+        return std::string{};
+    }};
+    const auto workflow = make(definition);
+    EXPECT_EQ(as<Parked>(workflow->run(start("k1"))).step, "pay");
+    EXPECT_FALSE(*workflow->cancel("acme", *Key::parse("k1"), "no longer wanted"));
+    EXPECT_TRUE(soon([&] { return std::holds_alternative<Parked>(*workflow->run(start("k1"))); }));
+    EXPECT_EQ(trail_, "");
+    const Operation step = *Intent{.parent = operation("k1"), .step = "pay"}.operation();
+    const auto record = *store_->find(step.id());
+    EXPECT_TRUE(soon([&] {
+        const auto resolved =
+            committer_->resolve({step.id(), record->token, Outcome{200, "receipt 7", true}, "erika", "it was paid"});
+        return resolved && std::holds_alternative<Ok>(*resolved);
+    }));
+    EXPECT_TRUE(soon([&] { return std::holds_alternative<Compensated>(*workflow->run(start("k1"))); }));
+    EXPECT_EQ(trail_, "refund receipt 7;");
+}
+
+TEST_P(WorkflowTest, OneThatIsOverItsDeadlineIsUndoneWhateverIsConfiguredLater) {
+    bool busy = true;
+    Definition definition{.name = "shop"};
+    definition.steps = {letter("a"), letter("b")};
+    definition.steps[0].compensation = Local{[&](const Context&, Transaction) -> std::string {
+        if (busy) throw std::runtime_error("not now");
+        trail_ += "undo a;";
+        return {};
+    }};
+    definition.steps[0].run = Local{[&](const Context&, Transaction) -> std::string {
+        std::this_thread::sleep_for(60ms);
+        trail_ += "a;";
+        return {};
+    }};
+    WorkflowOptions hurried = options();
+    hurried.deadline = 50ms;
+    const auto first = *Workflow::make(definition, hurried, *committer_);
+    EXPECT_EQ(as<Unfinished>(first->run(start("k1"))).step, "undo a");
+    busy = false;
+    const auto patient = make(definition);
+    std::optional<Compensated> answer;
+    EXPECT_TRUE(soon([&] {
+        auto now = patient->run(start("k1"));
+        if (now && std::holds_alternative<Compensated>(*now)) answer = std::get<Compensated>(*now);
+        return answer.has_value();
+    }));
+    EXPECT_EQ(answer->failed_step, "b");
+    EXPECT_EQ(answer->failure.status, workflow_status::overdue);
+    EXPECT_EQ(trail_, "a;undo a;");
+}
+
 TEST_P(WorkflowTest, StopsBetweenTwoStepsAndIsCarriedOn) {
     std::stop_source stop;
     Definition definition{.name = "shop"};
