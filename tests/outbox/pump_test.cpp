@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "consumers/database.hpp"
+#include "ledger/staged_event.hpp"
 #include "staging.hpp"
 #include "support/gate.hpp"
 #include "support/postgres.hpp"
@@ -422,6 +423,47 @@ TEST_P(Outbox, AStoppedKeyGoesOnAsAWholeHoweverLongTheReadTakes) {
         while (rows.empty()) rows = read({});
         ASSERT_EQ(rows.size(), 2000) << rows.front().staged.event.id << " without those before it";
     }
+}
+
+TEST_P(Outbox, LargeEventsAreReadInPartsHoweverManyABatchMayHave) {
+    constexpr std::size_t size = 1U << 20;
+    constexpr int count = 40;
+    Stager stager(database_->url());
+    stager.run("begin");
+    for (int i = 0; i < count; ++i) {
+        StagedEvent each = staged("a", i);
+        each.event.data.assign(size, 'x');
+        stager.stage(each);
+        each.ordering_key = each.event.id = "k" + std::to_string(i);
+        stager.stage(each);
+    }
+    stager.run("commit");
+    {
+        const auto table = open_outbox_at(database_->url(), "looking");
+        const auto everything = all_of(table->hold(seconds{60}).value(), 2000);
+        const auto rows = table->turn({.read = everything}).value();
+        // Of each shard the row that reaches the limit is among them.
+        EXPECT_LE(rows.size() * size, outbox_read_bytes_max + everything.size() * size);
+        std::set<std::int16_t> shards;
+        std::vector<std::string> first;
+        for (const OutboxRow& row : rows) {
+            shards.insert(row.place.shard);
+            if (row.staged.ordering_key == "a") first.push_back(row.staged.event.id);
+        }
+        EXPECT_GE(rows.size(), stager.is_sqlite() ? outbox_read_bytes_max / size : 16U);
+        EXPECT_GE(shards.size(), stager.is_sqlite() ? 1U : 10U) << "none is left out for another's sake";
+        for (std::size_t i = 0; i < first.size(); ++i) EXPECT_EQ(first[i], "a-" + std::to_string(i));
+        table->leave();
+    }
+    const Relay relay(database_->url(), broker_, "a");
+    ASSERT_TRUE(empty());
+    std::vector<std::string> order;
+    std::set<std::string> seen;
+    for (const std::string& id : broker_.ids())
+        if (seen.insert(id).second && id.starts_with("a-")) order.push_back(id);
+    EXPECT_EQ(seen.size(), 2 * count);
+    ASSERT_EQ(order.size(), count);
+    for (std::size_t i = 0; i < count; ++i) EXPECT_EQ(order[i], "a-" + std::to_string(i));
 }
 
 TEST_P(Outbox, WhatIsStuckDoesNotSlowDownReading) {

@@ -30,15 +30,17 @@ constexpr const char* refuse_sql =
     "where o.outbox = $1 and o.shard = $2 and o.sequence = $3 for key share on conflict (outbox, shard, sequence) "
     "do update set tries = s.tries + 1, retry_at = excluded.retry_at, error = excluded.error";
 // One time for all rows: with a clock that goes on between them, a key's first event would still be stopped and the next one
-// not. By index for each row, never joined and sorted (offset 0): a turn costs the same however much is stuck.
+// not. By index for each row, never joined and sorted (offset 0): a turn costs the same however much is stuck. `before`: the
+// bytes of the rows in front, as far as they were looked at; a length is known without reading what it is of.
 constexpr const char* read_sql =
-    "select o.shard, o.sequence, o.staged_at, o.topic, o.ordering_key, o.id, o.source, o.type, o.subject, o.time, "
-    "o.data_content_type, o.data_schema, o.extensions, o.data from semel.outbox o "
+    "select r.shard, r.sequence, r.staged_at, r.topic, r.ordering_key, r.id, r.source, r.type, r.subject, r.time, "
+    "r.data_content_type, r.data_schema, r.extensions, r.data from (select o.*, sum(octet_length(o.data)) over "
+    "(order by o.sequence rows between unbounded preceding and 1 preceding) as before from semel.outbox o "
     "where o.outbox = $1 and o.shard = $2 and not exists (select from semel.outbox_stuck s "
     "where s.outbox = $1 and s.shard = $2 and s.sequence = o.sequence and s.retry_at > semel._statement_micros() "
     "offset 0) and (o.ordering_key = '' or not exists (select from semel.outbox_stuck s where s.outbox = $1 "
     "and s.shard = $2 and s.ordering_key = o.ordering_key and s.retry_at > semel._statement_micros() offset 0)) "
-    "order by o.sequence limit $3";
+    "order by o.sequence limit $3) r where r.before is null or r.before < $4 order by r.sequence";
 constexpr const char* health_sql =
     "select semel._micros(), (select min(h.staged_at) from semel.outbox_lease l cross join lateral (select o.staged_at "
     "from "
@@ -128,8 +130,16 @@ public:
                                              .text(each.error));
             ++before;
         }
+        std::size_t rows_max = 0;
+        for (const OutboxReading& each : turn.read) rows_max += each.limit;
+        // Each shard has as much of the bytes as it has of the rows.
         for (const auto& [shard, limit] : turn.read)
-            wire_->send_kept(read_sql, Params().text(name_).int8(shard).int8(static_cast<std::int64_t>(limit)));
+            wire_->send_kept(read_sql, Params()
+                                           .text(name_)
+                                           .int8(shard)
+                                           .int8(static_cast<std::int64_t>(limit))
+                                           .int8(static_cast<std::int64_t>(outbox_read_bytes_max * limit /
+                                                                           std::max<std::size_t>(1, rows_max))));
         if (before == 0 && turn.read.empty()) return std::vector<OutboxRow>{};
         const auto rows = answer("relay the outbox");
         if (!rows) return rows.failure();

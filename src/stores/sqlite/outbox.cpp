@@ -158,10 +158,14 @@ public:
         statement.bind_text(1, name_);
         statement.bind(2, static_cast<std::int64_t>(turn.read.front().limit));
         statement.bind(3, now_micros());
-        int result = statement.step();
-        for (; result == SQLITE_ROW; result = statement.step()) read.push_back(row_at(statement));
+        std::size_t bytes = 0;
+        int result = SQLITE_ROW;
+        while (bytes < outbox_read_bytes_max && (result = statement.step()) == SQLITE_ROW) {
+            read.push_back(row_at(statement));
+            bytes += read.back().staged.event.data.size();
+        }
         statement.reset();
-        if (result != SQLITE_DONE) return failure_of(db_.get(), "read the outbox");
+        if (result != SQLITE_DONE && result != SQLITE_ROW) return failure_of(db_.get(), "read the outbox");
         return read;
     }
 
