@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "async/terms.hpp"
 #include "consumers/in_transaction.hpp"
 
 namespace semel {
@@ -160,14 +161,15 @@ Status Leased::apply_one(Item& item) {
 Status Leased::perform(Item& item, const Claimed& claimed, std::chrono::steady_clock::time_point sent) {
     at("claimed");
     const Holder holder{item.id, claimed.token, claimed.attempt};
+    const auto terms = terms_of(committer_.store(), item.id, claimed, policy_);
     // I4: no effect begins that might outlive its lease unnoticed.
-    if (std::chrono::steady_clock::now() >= begin_before(sent, policy_.lease)) {
+    if (!terms || std::chrono::steady_clock::now() >= begin_before(sent, terms->lease)) {
         (void)committer_.release(holder);
         item.fate = Fate::busy;
         return Done{};
     }
     EffectAnswer answer = [&] {
-        const KeptLease kept(*keeper_, holder, policy_.lease, sent);
+        const KeptLease kept(*keeper_, holder, terms->lease, sent);
         return effect_(item, claimed, inbox_);
     }();
     at("handled");

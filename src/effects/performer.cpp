@@ -255,15 +255,6 @@ Policy policy_of(const Provider& provider) {
     return policy;
 }
 
-Result<Terms> terms_of(Store& store, const OperationId& id, const Claimed& claimed, const Policy& asked) {
-    if (claimed.tries == 1) return Terms{asked.lease, asked.effect_deadline};
-    auto record = store.find(id);
-    if (!record) return record.failure();
-    if (!*record || (*record)->token != claimed.token)
-        return Failure{Code::unavailable, "it was taken over before it could begin"};
-    return Terms{(*record)->policy.lease, (*record)->policy.effect_deadline};
-}
-
 Result<Operation> Intent::operation() const {
     if (step.empty() || step.size() > 100) return invalid("an intent's step has 1 to 100 characters");
     auto scope =

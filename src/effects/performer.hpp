@@ -5,6 +5,7 @@
 #include <string>
 #include <variant>
 
+#include "async/terms.hpp"
 #include "effects/surroundings.hpp"
 #include "semel/intent.hpp"
 
@@ -27,16 +28,6 @@ Status check(const Limits& limits);
 
 /// The policy of an intent's operation.
 Policy policy_of(const Provider& provider);
-
-/// What a grant is held under. The policy of an operation is that of its first claim (I12), so what was taken over is held
-/// under the terms of whoever began it, whatever is configured by now: its lease ends that soon, and others believe that a
-/// call is over that soon after it.
-struct Terms {
-    Duration lease{};
-    Duration effect_deadline{};
-};
-/// `asked` is the policy that was claimed with. Reads the record if it is not the first claim.
-Result<Terms> terms_of(Store& store, const OperationId& id, const Claimed& claimed, const Policy& asked);
 
 /// `operation` is the intent's own.
 Result<std::variant<Performance, WholeLost>> perform(const Surroundings& world, const Intent& intent,

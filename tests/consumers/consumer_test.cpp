@@ -641,6 +641,42 @@ TEST_P(SharedStepsTest, WhatAnotherProcessShelvedAMomentAgoIsNotPassed) {
     EXPECT_EQ(shelved(), 2);
 }
 
+TEST_P(StepsTest, WhatIsTakenOverIsHeldUnderTheLeaseItWasBegunWith) {
+    options_.lease = std::chrono::minutes{1};
+    options_.retries.first = std::chrono::milliseconds{10};
+    bool claimed_by_another = false;
+    std::atomic<int> handled = 0;
+    broker_.publish(event("order-1", "1"));
+    run_steps(
+        [&](Steps& steps) {
+            const OperationId id = steps.operation().id();
+            const Record record = **store_->find(id);
+            if (!claimed_by_another) {
+                // A process with a shorter lease claims it, and dies.
+                ASSERT_TRUE(committer_->release({id, record.token, record.attempt}).ok());
+                Policy policy = record.policy;
+                policy.lease = std::chrono::milliseconds{300};
+                const auto other = committer_->claim({.operation = steps.operation(),
+                                                      .fingerprint = record.fingerprint,
+                                                      .attempt = {},
+                                                      .policy = policy,
+                                                      .key_time = std::nullopt,
+                                                      .correlation = {}});
+                claimed_by_another = other && std::holds_alternative<Claimed>(*other);
+                throw std::runtime_error("again");
+            }
+            const auto until = std::chrono::steady_clock::now() + std::chrono::seconds{1};
+            while (std::chrono::steady_clock::now() < until) {
+                EXPECT_EQ((*store_->find(id))->token, record.token);
+                EXPECT_GT((*store_->find(id))->lease_until, *store_->now());
+                std::this_thread::sleep_for(std::chrono::milliseconds{20});
+            }
+            ++handled;
+        },
+        [&] { return handled == 1 && shelved() == 0; });
+    EXPECT_TRUE(claimed_by_another);
+}
+
 TEST_P(StepsTest, WhileOneHoldsAMessageAnotherWaitsForIt) {
     broker_.publish(event("order-1", "1"));
     broker_.publish(event("order-1", "1"));

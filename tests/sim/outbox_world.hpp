@@ -129,7 +129,8 @@ public:
     Result<Health> health() override;
     Result<std::vector<OutboxStuck>> stuck(std::size_t) override { return std::vector<OutboxStuck>{}; }
     Result<bool> retry(std::int64_t) override { return false; }
-    Result<bool> drop(std::int64_t) override { return false; }
+    Result<bool> drop(const OutboxDrop&) override { return false; }
+    Result<std::vector<OutboxDropped>> dropped(std::size_t) override { return std::vector<OutboxDropped>{}; }
     [[nodiscard]] std::string text() const override { return "simulated"; }
 
 private:
