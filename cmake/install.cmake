@@ -42,3 +42,7 @@ install(FILES packaging/completion/semel.bash DESTINATION ${CMAKE_INSTALL_DATADI
   RENAME semel OPTIONAL)
 install(FILES packaging/completion/_semel DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions OPTIONAL)
 install(FILES packaging/completion/semel.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d OPTIONAL)
+
+# For editors that complete the configurations, and for clients that are generated.
+install(FILES packaging/semel.schema.json packaging/relay.schema.json packaging/outbox.schema.json packaging/ledger-api.openapi.yaml
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/semel)
