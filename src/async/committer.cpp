@@ -254,7 +254,9 @@ Result<HolderAnswer> tell(BlockingLedger& ledger, C command, Duration wait) {
 }
 }  // namespace
 
-Result<HolderAnswer> BlockingLedger::renew(const Holder& holder, Duration wait) { return tell(*this, Renew{holder}, wait); }
+Result<HolderAnswer> BlockingLedger::renew(const Holder& holder, Duration wait) {
+    return tell(*this, Renew{holder}, wait);
+}
 Result<HolderAnswer> BlockingLedger::save(const Holder& holder, Checkpoint checkpoint, Duration wait) {
     return tell(*this, SaveCheckpoint{holder, std::move(checkpoint)}, wait);
 }

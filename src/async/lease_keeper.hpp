@@ -19,7 +19,7 @@ public:
     /// must not hold it for ever.
     virtual void add(const Holder& holder, Duration lease, std::chrono::steady_clock::time_point sent,
                      std::chrono::steady_clock::time_point until = std::chrono::steady_clock::time_point::max());
-    void remove(const Holder& holder);
+    virtual void remove(const Holder& holder);
     /// Those to be renewed now: once for every third of their length.
     std::vector<Holder> due(std::chrono::steady_clock::time_point now);
 

@@ -8,6 +8,7 @@
 
 #include "base/retry.hpp"
 #include "effects/journal.hpp"
+#include "ledger/mutation.hpp"
 #include "ledger/record_json.hpp"
 #include "semel/store.hpp"
 
@@ -58,7 +59,7 @@ void Completing::log(const std::string& line) const {
 void Completing::look(const std::stop_token& stop) {
     Seen seen;
     for (Workflow* workflow : workflows_)
-        for (const State state : {State::running, State::unknown})
+        for (const State state : {SEMEL_MUTATION(dead_are_left_alone, State::running, State::unknown), State::unknown})
             if (auto done = look_at(*workflow, state, seen, stop); !done)
                 log(fmt::format("completer: {}: {}", workflow->definition().name, done.failure().message));
     const std::lock_guard lock(mutex_);
@@ -115,7 +116,7 @@ Result<bool> Completing::left_alone(Workflow& workflow, const Record& record, Ti
     const auto parked = workflow.parked_at(record);
     if (!parked) return parked.failure();
     if (*parked) ++seen.parked;
-    if (*parked) return true;
+    if (SEMEL_MUTATION(given_up_for_good, parked->has_value(), true)) return true;
     const bool given_up = !record.history.empty() && record.history.back().what == Transition::abandoned;
     const Duration pause = backoff(options_.backoff_first, options_.backoff_max, record.tries, random_);
     return given_up && now < later(record.history.back().at, pause);

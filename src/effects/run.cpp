@@ -6,6 +6,7 @@
 
 #include "async/local_step.hpp"
 #include "base/retry.hpp"
+#include "ledger/mutation.hpp"
 #include "semel/fingerprint.hpp"
 #include "semel/store.hpp"
 
@@ -106,7 +107,7 @@ private:
             auto answer = perform(step.name, journal_.steps[i].key, step.run);
             if (auto* ends = std::get_if<Ends>(&answer)) return std::move(ends->answer);
             auto& outcome = std::get<Outcome>(answer);
-            if (failed(outcome)) return compensate(i, outcome);
+            if (SEMEL_MUTATION(failure_is_passed, failed(outcome), false)) return compensate(i, outcome);
             results_.insert_or_assign(step.name, std::move(outcome));
         }
         Journal journal = journal_;
@@ -163,9 +164,12 @@ private:
         journal.failed_step = shop_.definition.steps[failed_step].name;
         journal.failed_status = failure.status;
         journal.payload = failure.body;
-        for (std::size_t i = shop_.definition.steps.size(); i-- > 0;) {
+        const std::size_t count = shop_.definition.steps.size();
+        for (std::size_t n = count; n-- > 0;) {
+            const std::size_t i = SEMEL_MUTATION(undone_in_order, n, count - 1 - n);
             const Step& step = shop_.definition.steps[i];
-            if (!step.compensation || !results_.contains(step.name)) continue;
+            if (!step.compensation || SEMEL_MUTATION(undone_is_forgotten, !results_.contains(step.name), i == 0))
+                continue;
             auto answer = perform(undo_key(step.name), undo_key(journal_.steps[i].key), *step.compensation);
             if (auto* ends = std::get_if<Ends>(&answer)) return std::move(ends->answer);
             if (failed(std::get<Outcome>(answer))) journal.not_undone.push_back(step.name);
@@ -292,7 +296,8 @@ private:
         const Guard guard{holder_, {begun_checkpoint(key), ""}};
         const At at = [&](std::string_view point) { reached(fmt::format("{}:{}", name, point)); };
         for (int i = 0; i < superseded_max; ++i) {
-            auto answer = effects::perform(shop_.world, intent, operation, &guard, at, stop_);
+            auto answer = effects::perform(shop_.world, intent, operation,
+                                           SEMEL_MUTATION(step_without_its_workflow, &guard, nullptr), at, stop_);
             if (!answer) return unfinished(name, answer.failure().message);
             if (std::holds_alternative<WholeLost>(*answer)) return Ends{WorkflowAnswer{Superseded{}}};
             auto& performance = std::get<Performance>(*answer);
@@ -305,6 +310,8 @@ private:
                           return unfinished(name, "its operation was claimed before with another fingerprint");
                       },
                       [&](OutcomeUnknown& unknown) -> StepAnswer {
+                          if (SEMEL_MUTATION(unknown_counts_as_failed, false, true))
+                              return Outcome::tombstone(failed_from);
                           return Ends{WorkflowAnswer{Parked{name, unknown.since, std::move(unknown.why)}}};
                       },
                       [&](NotPerformed& not_performed) { return unfinished(name, std::move(not_performed.error)); },

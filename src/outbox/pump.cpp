@@ -110,8 +110,8 @@ Pump::Went Pump::round() {
     const bool held = clock_.steady() < held_until_;
     if (!held) forget_unsent();
     const Steady round_until = clock_.steady() + round_max;
-    const Steady until = SEMEL_MUTATION(not_waited_without_the_lease, held, true) ? std::min(round_until, held_until_)
-                                                                                  : round_until;
+    const Steady until =
+        SEMEL_MUTATION(not_waited_without_the_lease, held, true) ? std::min(round_until, held_until_) : round_until;
     bool well = true;
     while (well && (!ready_.empty() || !on_their_way_.empty())) {
         const auto left = std::chrono::duration_cast<Duration>(until - clock_.steady());
@@ -330,11 +330,10 @@ void Pump::store_answered(Part part) {
 // ---- waiting ---------------------------------------------------------------------------------------------------------
 
 void Pump::sleep(const std::stop_token& stop, Duration time) {
-    const auto until =
-        std::min<Steady>(clock_.steady() + time, std::max(hold_next_, clock_.steady() + pause_first));
+    const auto until = std::min<Steady>(clock_.steady() + time, std::max(hold_next_, clock_.steady() + pause_first));
     while (!stop.stop_requested() && clock_.steady() < until)
-        static_cast<void>(
-            table_.wait(std::min<Duration>(sleep_slice, std::chrono::duration_cast<Duration>(until - clock_.steady()))));
+        static_cast<void>(table_.wait(
+            std::min<Duration>(sleep_slice, std::chrono::duration_cast<Duration>(until - clock_.steady()))));
 }
 
 /// Until something is staged, as far as we are told; else for a while.

@@ -158,7 +158,8 @@ void Handler::renew(const Held& held) {
             if (!answer) return;
             if (std::holds_alternative<Fenced>(answer->front())) held->lost = true;
             const auto* ok = std::get_if<Ok>(&answer->front());
-            if (ok != nullptr && ok->state == State::running)
+            // What may be repeated for a while (I12) was granted at the claim, and not by a renewal.
+            if (ok != nullptr && ok->state == State::running && held->subject->kind != Kind::retry)
                 held->begin_before = begin_before(sent, held->subject->policy.lease);
         });
     post(held->subject->policy.lease / 3, [this, held] { renew(held); });

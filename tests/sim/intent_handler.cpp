@@ -168,14 +168,9 @@ void IntentHandler::renew(const Holder& holder) {
     const Duration lease = request_.subject->policy.lease;
     post(lease / 3, [this, self = shared_from_this(), holder, lease] {
         if (!held_ || held_->token != holder.token) return;
-        const Steady sent = stage_.steady();
         std::vector<Command> commands;
         commands.emplace_back(Renew{holder});
-        ask(std::move(commands), lease / 3, [this, self, holder, sent, lease](GroupAnswer answer) {
-            if (!answer || !held_ || held_->token != holder.token) return;
-            const auto* ok = std::get_if<Ok>(&answer->front());
-            if (ok != nullptr && ok->state == State::running) begin_before_ = begin_before(sent, lease);
-        });
+        ask(std::move(commands), lease / 3, [self](GroupAnswer) {});
         renew(holder);
     });
 }

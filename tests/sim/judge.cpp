@@ -119,6 +119,12 @@ void Judge::holder_decided(const Holder& holder, const Decided& what) {
 
 void Judge::committed(const Decided& what, TimePoint now, bool echo) {
     const Subject& subject = world_.subject(id_of(what.command));
+    const auto saved = std::exchange(saved_, std::nullopt);
+    if (std::holds_alternative<SaveCheckpoint>(what.command) && std::holds_alternative<Ok>(what.answer))
+        saved_ = subject.id;
+    if (what.wrote && subject.parent != nullptr && subject.parent->kind == Kind::workflow &&
+        std::holds_alternative<Claimed>(what.answer))
+        step_granted(subject, std::get<Claimed>(what.answer).token, saved == subject.parent->id);
     if (const auto* holder = holder_of(what.command)) {
         if (what.before && what.before->token == holder->token && std::holds_alternative<Ok>(what.answer))
             heard_.insert(holder->token.value);
@@ -146,6 +152,7 @@ void Judge::grant_committed(const Subject& subject, const Claim& claim, const Re
     if (!echo && answered_.contains(claim.attempt))
         stage_.violated("I6 no grant after the claim was answered", "{} token {}", subject.text(), next.token.value);
     history.token_max = next.token.value;
+    history.open = true;
     history.granted.insert(next.token.value);
     history.fingerprint = next.fingerprint;
     if (!echo) attempts_[claim.attempt] = next.token;
@@ -154,6 +161,7 @@ void Judge::grant_committed(const Subject& subject, const Claim& claim, const Re
 }
 
 void Judge::removed(const Subject& subject, const Decided& what, TimePoint now) {
+    histories_[subject.id].open = false;
     if (!what.before) return;
     const Record& before = *what.before;
     if (before.state == State::settled) stage_.violated("I2 settled stays", "{} was removed", subject.text());
@@ -215,6 +223,8 @@ void Judge::settled(const Subject& subject, const Decided& what) {
         stage_.count(Tally::settled_late);
     if (!history.outcome || filled) history.outcome = outcome;
     history.fingerprint = what.next->fingerprint;
+    history.open = false;
+    if (subject.kind == Kind::workflow) workflow_settled(subject, outcome);
 
     if (subject.kind != Kind::refuse && subject.kind != Kind::retry) return;
     const World::Effects& effects = world_.effects(subject);
@@ -224,6 +234,58 @@ void Judge::settled(const Subject& subject, const Decided& what) {
     if (!true_when_done && !true_when_not)
         stage_.violated("what is settled is what happened", "{} settled with {} '{}', the provider has '{}'",
                         subject.text(), outcome.status, outcome.body, effects.receipt);
+}
+
+// ---- workflows -------------------------------------------------------------------------------------------------
+
+bool Judge::done(const Subject& subject) {
+    const auto& outcome = histories_[subject.id].outcome;
+    return outcome && outcome->status < status_refused_from;
+}
+
+bool Judge::failed(const Subject& subject) {
+    const auto& outcome = histories_[subject.id].outcome;
+    return outcome && outcome->status >= status_refused_from;
+}
+
+void Judge::step_granted(const Subject& step, Token token, bool with_checkpoint) {
+    const Subject& whole = *step.parent;
+    if (with_checkpoint) under_guard_.insert(token.value);
+    const auto at = std::ranges::find(whole.steps, &step);
+    if (at != whole.steps.end()) {
+        if (!std::all_of(whole.steps.begin(), at, [&](const Subject* before) { return done(*before); }))
+            stage_.violated("steps are done one after another", "{} began too early", step.text());
+        return;
+    }
+    const auto undone = static_cast<std::size_t>(std::ranges::find(whole.undos, &step) - whole.undos.begin());
+    if (!done(*whole.steps[undone])) stage_.violated("only what was done is undone", "{} undoes nothing", step.text());
+    if (std::ranges::none_of(whole.steps, [&](const Subject* each) { return failed(*each); }))
+        stage_.violated("a workflow is undone because a step failed", "{}", step.text());
+    if (std::ranges::any_of(whole.steps, [&](const Subject* each) { return histories_[each->id].open; }))
+        stage_.violated("compensation waits for what began", "{} began too early", step.text());
+    for (std::size_t later = undone + 1; later < whole.steps.size(); ++later)
+        if (whole.undos[later] != nullptr && done(*whole.steps[later]) && !histories_[whole.undos[later]->id].outcome)
+            stage_.violated("compensation in reverse order", "{} began before {} was over", step.text(),
+                            whole.undos[later]->text());
+}
+
+void Judge::workflow_settled(const Subject& workflow, const Outcome& outcome) {
+    const bool all_done = std::ranges::all_of(workflow.steps, [&](const Subject* each) { return done(*each); });
+    stage_.count(all_done ? Tally::run_to_the_end : Tally::compensated);
+    if (all_done != (outcome.status < status_refused_from))
+        stage_.violated("a workflow ends as its steps did", "{} settled with {}", workflow.text(), outcome.status);
+    if (all_done) return;
+    if (std::ranges::none_of(workflow.steps, [&](const Subject* each) { return failed(*each); }))
+        stage_.violated("a workflow ends as its steps did", "{} failed without a step", workflow.text());
+    for (std::size_t i = 0; i < workflow.steps.size(); ++i)
+        if (workflow.undos[i] != nullptr && done(*workflow.steps[i]) && !histories_[workflow.undos[i]->id].outcome)
+            stage_.violated("what was done is undone", "{} is not", workflow.steps[i]->text());
+}
+
+void Judge::local_step(const Subject& workflow, Token token, const std::optional<Record>& record) {
+    stage_.count(Tally::local_steps);
+    if (!record || record->token != token || record->state != State::running)
+        stage_.violated("a step begins only while its workflow is held", "{} token {}", workflow.text(), token.value);
 }
 
 void Judge::swept(const Record& before, const std::optional<Record>& next, TimePoint now) {
@@ -260,7 +322,9 @@ void Judge::owner_died(const Record& before, const std::optional<Record>& next) 
 void Judge::effect_rows(const Subject& subject, std::size_t rows, const std::optional<Record>& record) {
     if (subject.kind != Kind::once && subject.kind != Kind::joined) return;
     if (rows > 1) stage_.violated("effects at most once", "{} has {} effect rows", subject.text(), rows);
-    const bool is_settled = (record && record->state == State::settled) || histories_[subject.id].swept;
+    // A step that failed for good has settled without its writes.
+    const bool refused = record && subject.parent != nullptr && record->outcome.status >= status_refused_from;
+    const bool is_settled = (record && record->state == State::settled && !refused) || histories_[subject.id].swept;
     if (is_settled != (rows == 1))
         stage_.violated("an effect row if and only if settled", "{} has {} rows and is {}", subject.text(), rows,
                         record ? name(record->state) : "absent");
@@ -283,7 +347,11 @@ void Judge::batch(ProcessId process, bool general, std::span<const Group> groups
             const auto kept = std::ranges::find_if(unclaimed_, [&](const auto& each) {
                 return each.second.process == process && each.second.id == id_of(command);
             });
-            if (kept != unclaimed_.end() && std::holds_alternative<Claim>(command))
+            if (kept == unclaimed_.end() || !std::holds_alternative<Claim>(command)) continue;
+            // Behind others that take long its release may have missed its time.
+            if (stage_.steady() - kept->second.since > CommitterOptions{}.timeout)
+                unclaimed_.erase(kept);
+            else
                 stage_.violated("I6 a grant nobody waits for is released first", "{} is claimed before",
                                 world_.subject(id_of(command)).text());
         }
@@ -371,7 +439,7 @@ void Judge::check_claim_answer(const Claim& claim, const Answer& answer, const P
                         claimed->token.value);
     if (given_up) {
         stage_.count(Tally::unclaimed);
-        unclaimed_[claimed->token.value] = {pending.process, subject.id};
+        unclaimed_[claimed->token.value] = {pending.process, subject.id, stage_.steady()};
     }
 }
 
@@ -394,6 +462,8 @@ void Judge::sends(const Subject& subject, const Token& token, TimePoint store_no
     if (!history.granted.contains(token.value))
         stage_.violated("I10 a durable claim before every effect", "{} is sent under token {}", subject.text(),
                         token.value);
+    if (subject.parent != nullptr && subject.parent->kind == Kind::workflow && !under_guard_.contains(token.value))
+        stage_.violated("a step begins only while its workflow is held", "{} token {}", subject.text(), token.value);
     if (!clock_jumps_ && store_now >= history.lease[token.value])
         stage_.violated("I4 an effect begins inside the lease", "{} token {}", subject.text(), token.value);
 }

@@ -10,6 +10,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "semel/committer.hpp"
 #include "semel/store.hpp"
 #include "world.hpp"
 
@@ -46,6 +47,9 @@ public:
     /// How many effect rows stand beside the ledger's row after a commit.
     void effect_rows(const Subject& subject, std::size_t rows, const std::optional<Record>& record);
 
+    /// A local step is committed, and the record of its workflow is this.
+    void local_step(const Subject& workflow, Token token, const std::optional<Record>& record);
+
     /// There is no room at all until then.
     void store_is_full(Steady until) { full_until_ = until; }
 
@@ -80,6 +84,7 @@ private:
         std::optional<Fingerprint> fingerprint;
         bool body_dropped = false;
         bool swept = false;
+        bool open = false;  ///< granted, and neither settled nor removed since
     };
     struct Pending {
         ProcessId process;
@@ -91,6 +96,7 @@ private:
     struct Unclaimed {
         ProcessId process;
         OperationId id;
+        Steady since;
     };
 
     void claim_decided(const Claim& claim, const Decided& what, TimePoint now);
@@ -99,6 +105,11 @@ private:
     void removed(const Subject& subject, const Decided& what, TimePoint now);
     void stayed_open(const Subject& subject, const Decided& what);
     void settled(const Subject& subject, const Decided& what);
+    // of a workflow that the engine runs
+    void step_granted(const Subject& step, Token token, bool with_checkpoint);
+    void workflow_settled(const Subject& workflow, const Outcome& outcome);
+    [[nodiscard]] bool done(const Subject& subject);
+    [[nodiscard]] bool failed(const Subject& subject);
     void check_failure(const Pending& pending, const Failure& failure);
     void check_claim_answer(const Claim& claim, const Answer& answer, const Pending& pending, bool given_up);
 
@@ -107,10 +118,12 @@ private:
     bool clock_jumps_ = false;
     Steady full_until_{};
     std::unordered_map<OperationId, History> histories_;
-    std::set<std::uint64_t> heard_;              ///< tokens whose holder has been heard of
-    std::map<Attempt, Token> attempts_;          ///< grants that became durable
-    std::set<Attempt> answered_;                 ///< claims that have had their answer: no grant comes after it
-    std::set<std::uint64_t> settles_done_;       ///< tokens that settled, echoes left out
+    std::optional<OperationId> saved_;      ///< whose checkpoint was committed just before, in the same transaction
+    std::set<std::uint64_t> under_guard_;   ///< tokens of steps that were granted together with that
+    std::set<std::uint64_t> heard_;         ///< tokens whose holder has been heard of
+    std::map<Attempt, Token> attempts_;     ///< grants that became durable
+    std::set<Attempt> answered_;            ///< claims that have had their answer: no grant comes after it
+    std::set<std::uint64_t> settles_done_;  ///< tokens that settled, echoes left out
     std::map<std::uint64_t, int> settles_said_;  ///< how often each token was settled by its holder
     std::map<SubmissionId, Pending> pending_;
     SubmissionId last_submission_ = 0;

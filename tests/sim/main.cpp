@@ -145,6 +145,7 @@ bool above_floors(const Counts& counts, std::uint64_t runs) {
         if (tally == Tally::replays || tally == Tally::grants) floor = runs * 30;
         if (tally == Tally::inconclusive) floor = runs / 20;
         if (tally == Tally::too_early) floor = runs / 8;
+        if (tally == Tally::unclaimed) floor = runs / 4;
         least(name(tally), counts.tallies[i], floor);
     }
     return good;

@@ -37,7 +37,8 @@ public:
           fibers_([this](Duration delay, What what) { post(delay, std::move(what)); }),
           table_(stage, database, fibers_, name_, hears),
           publisher_(stage, broker, fibers_),
-          pump_(table_, publisher_, options, [this](auto, auto text) { stage_.trace("{}: {}", name_, text); }, clock) {}
+          pump_(
+              table_, publisher_, options, [this](auto, auto text) { stage_.trace("{}: {}", name_, text); }, clock) {}
 
     void start() {
         stage_.trace("{} starts", name_);
@@ -123,8 +124,8 @@ OutboxSimulation::OutboxSimulation(const Options& options)
     pump_.batch = batches[stage_.below(4)];
     pump_.retry_max = seconds{10};
     relays_.resize(1 + stage_.below(3));
-    stage_.trace("seed {}: outbox, {} relays, {} keys, batches of {}{}", options.seed, relays_.size(), keys_, pump_.batch,
-                 broker_.keeps_order() ? ", the broker keeps the order" : "");
+    stage_.trace("seed {}: outbox, {} relays, {} keys, batches of {}{}", options.seed, relays_.size(), keys_,
+                 pump_.batch, broker_.keeps_order() ? ", the broker keeps the order" : "");
     for (std::size_t slot = 0; slot < relays_.size(); ++slot) start(slot);
 }
 
@@ -225,10 +226,14 @@ Report OutboxSimulation::run() {
 }  // namespace
 
 bool judged_of_outbox(std::string_view invariant) {
-    constexpr std::string_view all[] = {
-        "only what is committed is published", "with faults off each event is published once",
-        "first occurrences in the order of commits", "nothing is removed before the broker has it",
-        "every committed event is published", "who has nothing to do waits", "a stuck key stops nobody else", "a relay that is asked to stop stops"};
+    constexpr std::string_view all[] = {"only what is committed is published",
+                                        "with faults off each event is published once",
+                                        "first occurrences in the order of commits",
+                                        "nothing is removed before the broker has it",
+                                        "every committed event is published",
+                                        "who has nothing to do waits",
+                                        "a stuck key stops nobody else",
+                                        "a relay that is asked to stop stops"};
     return std::ranges::find(all, invariant) != std::end(all);
 }
 

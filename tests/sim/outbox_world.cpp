@@ -131,8 +131,8 @@ OutboxTable::Held OutboxDatabase::hold(const std::string& relay, Duration lease)
     relays_[relay] = now + lease;
     for (std::int16_t shard = 0; shard < shard_count; ++shard) leases_.try_emplace(shard);
     OutboxTable::Held held;
-    held.relays = static_cast<std::size_t>(
-        std::ranges::count_if(relays_, [&](const auto& each) { return each.second > now; }));
+    held.relays =
+        static_cast<std::size_t>(std::ranges::count_if(relays_, [&](const auto& each) { return each.second > now; }));
     held.share = (shard_count - 1 + held.relays) / held.relays;
     std::size_t mine = 0;
     for (auto& [shard, each] : leases_) {
@@ -322,8 +322,8 @@ Result<outbox::Handed> SimPublisher::publish(const OutboxRow& row) {
     if (keeps_order() && broker_.refuses(row.staged.event.id)) return outbox::Handed{"it is too large"};
     link_->waiting[row.place] = stage_.now();
     const bool slow = stage_.chance(0.05) && !stage_.calm();
-    Duration takes = slow ? stage_.between(milliseconds{100}, seconds{5})
-                                         : stage_.between(milliseconds{1}, milliseconds{30});
+    Duration takes =
+        slow ? stage_.between(milliseconds{100}, seconds{5}) : stage_.between(milliseconds{1}, milliseconds{30});
     if (keeps_order()) {
         // In the order of a topic.
         Duration& last = link_->last_arrival[row.staged.topic];

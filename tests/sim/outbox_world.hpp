@@ -35,10 +35,10 @@ public:
 
 private:
     Stage& stage_;
-    std::map<std::string, std::string> committed_;               ///< key by id
-    std::map<std::string, std::deque<std::string>> to_come_;     ///< ids by key, in the order of commits
+    std::map<std::string, std::string> committed_;            ///< key by id
+    std::map<std::string, std::deque<std::string>> to_come_;  ///< ids by key, in the order of commits
     std::set<std::string> arrived_;
-    std::set<std::string> committed_late_;                       ///< since no copies are expected
+    std::set<std::string> committed_late_;  ///< since no copies are expected
     bool no_copies_ = false;
 };
 

@@ -121,7 +121,7 @@ void SimStore::lock(const Tx& tx) {
         }
         if (!tx->waiting) stage_.count(Fault::row_locked);
         // SKIP LOCKED sees rows; an uncommitted insert has to be waited for.
-        if (!tx->again && !tx->own && rows_.contains(id)) {
+        if (!tx->again && !tx->own && !tx->by_statement && rows_.contains(id)) {
             tx->skipped.insert(id);
             ++tx->locked;
             continue;
@@ -129,14 +129,96 @@ void SimStore::lock(const Tx& tx) {
         if (!tx->waiting) {
             tx->waiting = true;
             waiting_.push_back(tx);
-            const Duration patience = tx->own ? lock_timeout_own : tx->again ? lock_timeout_again : lock_timeout;
+            const Duration patience = tx->own || tx->by_statement ? lock_timeout_own
+                                      : tx->again                 ? lock_timeout_again
+                                                                  : lock_timeout;
             stage_.after(patience, [this, tx] { lock_timed_out(tx); });
         }
         return;
     }
     if (tx->waiting) std::erase(waiting_, tx);
     tx->waiting = false;
+    if (tx->by_statement) {
+        if (auto then = std::exchange(tx->locked_then, nullptr)) then(true);
+        return;
+    }
     decide(tx);
+}
+
+// ---- statement by statement ------------------------------------------------------------------------------------
+
+SimStore::Tx SimStore::begin(ProcessId process) {
+    if (down()) return nullptr;
+    auto tx = std::make_shared<Transaction>();
+    tx->number = next_transaction_++;
+    tx->process = process;
+    tx->by_statement = true;
+    transactions_[tx->number] = tx;
+    return tx;
+}
+
+bool SimStore::is_over(const Tx& tx) { return tx->over; }
+
+void SimStore::lock(const Tx& tx, const OperationId& id, std::move_only_function<void(bool)> then) {
+    if (tx->over) return then(false);
+    tx->wanted.push_back(id);
+    tx->locked_then = std::move(then);
+    lock(tx);
+}
+
+Found SimStore::see(const Tx& tx, const OperationId& id) const {
+    for (auto each = tx->decided.rbegin(); each != tx->decided.rend(); ++each)
+        if (each->wrote && id_of(each->command) == id) return each->next;
+    const auto at = rows_.find(id);
+    if (at == rows_.end()) return std::optional<Record>{};
+    auto record = from_row(at->second);
+    if (!record) return record.failure();
+    return std::optional<Record>(std::move(*record));
+}
+
+GroupAnswer SimStore::decide(const Tx& tx, Command command) {
+    tx->now = clock();
+    PlanInput input{tx->now, next_token_, owner_, std::nullopt};
+    if (stage_.now() < claims_full_until_) input.refuse_claims = Failure{Code::exhausted, "no room for more claims"};
+    std::vector<Found> found{see(tx, id_of(command))};
+    const auto* before = std::get_if<std::optional<Record>>(&found.front());
+    Decided what{command, before == nullptr ? std::optional<Record>{} : *before, Withheld{}, false, {}};
+    const bool readable = before != nullptr;
+    std::vector<Group> groups(1);
+    groups.front().commands.push_back(std::move(command));
+    Plan planned = plan(groups, std::move(found), input);
+    next_token_.value += planned.tokens_used;
+    GroupAnswer answer = std::move(planned.answers.front());
+    if (!answer || !readable) return answer;
+    what.answer = answer->front();
+    for (Write& write : planned.writes) {
+        what.wrote = true;
+        what.next = write.next;
+    }
+    judge_.decided(what, tx->now, true);
+    stage_.trace("store: tx {} {} {} -> {}{}", tx->number, name_of(what.command),
+                 world_.subject(id_of(what.command)).text(), name_of(what.answer), what.wrote ? " *" : "");
+    tx->decided.push_back(std::move(what));
+    return answer;
+}
+
+void SimStore::commit(const Tx& tx, const Subject& whole, Token token, std::optional<OwnWork> work, Replied told) {
+    tx->reply = std::move(told);
+    if (tx->over) return reply(tx, Failure{Code::unavailable, "the transaction is over"});
+    tx->whole = &whole;
+    tx->whole_token = token;
+    tx->own = std::move(work);
+    tx->writes_effect = tx->own.has_value();
+    tx->is_decided = true;
+    if (stage_.now() < full_until_) {
+        roll_back(tx);
+        return reply(tx, Failure{Code::exhausted, "no room"});
+    }
+    plan_end(tx);
+}
+
+void SimStore::give_up(const Tx& tx) {
+    if (!tx->over && !tx->is_decided) roll_back(tx);
 }
 
 void SimStore::lock_timed_out(const Tx& tx) {
@@ -305,6 +387,7 @@ void SimStore::end_after(const Tx& tx, Duration delay, bool commits, std::option
 void SimStore::commit(const Tx& tx) {
     tx->over = true;
     stage_.trace("store: tx {} committed", tx->number);
+    if (tx->whole != nullptr) judge_.local_step(*tx->whole, tx->whole_token, find(tx->whole->id));
     if (tx->writes_effect) effect_rows_[tx->own->subject->id].push_back(tx->own->effect);
     for (const Decided& what : tx->decided) {
         if (what.wrote) {
@@ -343,9 +426,12 @@ void SimStore::roll_back(const Tx& tx) {
         unlock(tx);
     }
     transactions_.erase(tx->number);
+    if (tx->locked_then)
+        stage_.after(Duration{0}, [then = std::exchange(tx->locked_then, nullptr)]() mutable { then(false); });
 }
 
 void SimStore::reply(const Tx& tx, Result<Executed> result) {
+    if (!tx->reply) return;
     if (tx->echo || std::exchange(tx->replied, true)) return;
     if (!result) stage_.trace("store: tx {} replies {}", tx->number, name(result.failure().code));
     stage_.after(trip(), [tx, result = std::move(result)]() mutable { tx->reply(std::move(result)); });
@@ -407,6 +493,11 @@ void SimStore::client_died(ProcessId process) {
     for (const Tx& tx : living()) {
         if (tx->process != process || tx->echo || tx->replied) continue;
         tx->replied = true;
+        tx->locked_then = nullptr;
+        if (tx->by_statement && !tx->is_decided) {
+            roll_back(tx);
+            continue;
+        }
         const bool lucky = stage_.chance(0.5);
         if (kind_ == StoreKind::embedded) {
             if (tx->is_decided && lucky)
@@ -442,7 +533,7 @@ void SimStore::outage(Duration how_long) {
     stage_.trace("store: down for {} ms", how_long / milliseconds{1});
     down_until_ = std::max(down_until_, stage_.now() + how_long);
     for (const Tx& tx : living()) {
-        if (tx->wanted.empty()) continue;  // still on its way
+        if (tx->wanted.empty() && !tx->by_statement) continue;  // still on its way
         if (!tx->is_decided) {
             roll_back(tx);
             reply(tx, Failure{Code::unavailable, "the store went down"});

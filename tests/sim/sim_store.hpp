@@ -46,6 +46,23 @@ public:
     /// A caller's own transaction: one claim (in_transaction) or one settle, with an effect row that commits with it.
     void execute_own(ProcessId process, Command command, OwnWork work, Replied reply);
 
+    // ---- a caller's own transaction, statement by statement
+    struct Transaction;
+    using Tx = std::shared_ptr<Transaction>;
+    /// Empty: the store is down.
+    Tx begin(ProcessId process);
+    /// `then` is told whether the row is locked; if not, the transaction is over.
+    void lock(const Tx& tx, const OperationId& id, std::move_only_function<void(bool)> then);
+    /// As the transaction sees it, locked.
+    [[nodiscard]] Found see(const Tx& tx, const OperationId& id) const;
+    GroupAnswer decide(const Tx& tx, Command command);
+    /// What commits with it: the workflow it is a step of, held by this token; and the effect row.
+    void commit(const Tx& tx, const Subject& whole, Token token, std::optional<OwnWork> work, Replied reply);
+    void give_up(const Tx& tx);
+    [[nodiscard]] static bool is_over(const Tx& tx);
+    [[nodiscard]] bool down() const { return stage_.now() < down_until_; }
+    [[nodiscard]] bool damaged(const OperationId& id) const { return undamaged_.contains(id); }
+
     /// What is committed about an operation, for people: empty if absent, locked away or damaged.
     [[nodiscard]] std::optional<Record> find(const OperationId& id) const;
     [[nodiscard]] std::map<OperationId, std::optional<Record>> records() const;
@@ -66,7 +83,6 @@ public:
         waiting_.clear();
     }
 
-private:
     struct Transaction {
         std::uint64_t number;
         ProcessId process;
@@ -86,10 +102,14 @@ private:
         std::vector<GroupAnswer> answers;
         std::vector<Decided> decided;
         bool writes_effect = false;
+        bool by_statement = false;
+        std::move_only_function<void(bool)> locked_then;
+        const Subject* whole = nullptr;
+        Token whole_token{};
         Replied reply;
     };
-    using Tx = std::shared_ptr<Transaction>;
 
+private:
     void arrive(const Tx& tx);
     void lock(const Tx& tx);
     void lock_timed_out(const Tx& tx);

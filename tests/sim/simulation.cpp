@@ -9,6 +9,7 @@
 #include "ledger/mutation.hpp"
 #include "ledger/record_json.hpp"
 #include "sim_store.hpp"
+#include "workflow_host.hpp"
 #include "world.hpp"
 
 namespace semel::sim {
@@ -62,7 +63,9 @@ private:
     Judge judge_;
     SimStore store_;
     CommitterOptions committer_;
+    Order order_;
     std::vector<std::shared_ptr<Instance>> instances_;
+    std::vector<std::unique_ptr<WorkflowHost>> hosts_;  // of the workflows, by slot
     ProcessId last_process_ = 0;
     std::uint64_t last_request_ = 0;
     std::map<OperationId, Watch> watches_;
@@ -76,6 +79,7 @@ Simulation::Simulation(const Options& options)
       world_(stage_),
       judge_(stage_, world_),
       store_(stage_, world_, judge_, stage_.below(3) == 0 ? StoreKind::embedded : StoreKind::shared),
+      order_(Order::make(stage_)),
       clock_jumps_(stage_.rate(Fault::clock_jump) > 0),
       clock_goes_back_(clock_jumps_ && stage_.below(2) == 0) {
     constexpr std::size_t batch_sizes[] = {1, 2, 4, 16, 512};
@@ -85,12 +89,14 @@ Simulation::Simulation(const Options& options)
     instances_.resize(store_.kind() == StoreKind::embedded ? 1 : 2 + stage_.below(3));
     stage_.trace("seed {}: {} store, {} processes, batches of {}", options.seed,
                  store_.kind() == StoreKind::embedded ? "embedded" : "shared", instances_.size(), committer_.batch_max);
+    hosts_.resize(instances_.size());
     for (std::size_t slot = 0; slot < instances_.size(); ++slot) start(slot);
 }
 
 Simulation::~Simulation() {
     // Closures and processes hold each other.
     stage_.clear();
+    hosts_.clear();
     store_.drop_everything();
     for (const auto& instance : instances_)
         if (instance && instance->alive()) instance->die();
@@ -101,6 +107,7 @@ Simulation::~Simulation() {
 void Simulation::start(std::size_t slot) {
     if (store_.kind() == StoreKind::embedded && last_process_ > 0) store_.owner_restarts();
     instances_[slot] = std::make_shared<Instance>(stage_, store_, judge_, ++last_process_, committer_);
+    hosts_[slot] = std::make_unique<WorkflowHost>(instances_[slot], world_, judge_, order_);
     stage_.trace("process {} starts", last_process_);
 }
 
@@ -108,6 +115,7 @@ void Simulation::crash_one() {
     const std::size_t slot = stage_.below(instances_.size());
     if (!instances_[slot]) return;
     stage_.count(Fault::crash);
+    hosts_[slot].reset();
     instances_[slot]->die();
     store_.client_died(instances_[slot]->process());
     instances_[slot].reset();
@@ -120,6 +128,11 @@ std::shared_ptr<Instance> Simulation::anyone() { return instances_[stage_.below(
 
 void Simulation::arrivals() {
     if (stage_.calm()) return;
+    if (stage_.below(6) == 0) {
+        add_clients(order_.add_to(world_, stage_));
+        stage_.after(stage_.between(milliseconds{50}, milliseconds{1500}), [this] { arrivals(); });
+        return;
+    }
     const auto kind = static_cast<Kind>(stage_.below(5));
     const bool finite = !clock_goes_back_ && kind != Kind::resume && stage_.chance(0.25);
     add_clients(world_.add(kind, store_.clock(), finite, nullptr));
@@ -131,7 +144,8 @@ void Simulation::add_clients(const Subject& subject) {
     for (std::uint64_t i = 0; i < count; ++i) {
         Client client{&subject, subject.fingerprint, subject.policy, static_cast<int>(3 + stage_.below(10))};
         // Some ask for a workflow once and never come back.
-        if (subject.kind == Kind::resume && stage_.chance(0.5)) client.tries_left = 1;
+        if ((subject.kind == Kind::resume || subject.kind == Kind::workflow) && stage_.chance(0.5))
+            client.tries_left = 1;
         if (stage_.chance(0.1))
             client.fingerprint.bytes[stage_.below(16)] ^= 1;
         else if (stage_.chance(0.05))
@@ -168,6 +182,11 @@ void Simulation::request(Client client) {
 
 /// To what handles it there: a gateway, a consumer or a workflow; or an intent.
 void Simulation::hand_over(const std::shared_ptr<Instance>& instance, const Request& what, Tell tell) {
+    if (what.subject->kind == Kind::workflow) {
+        const auto slot = static_cast<std::size_t>(std::ranges::find(instances_, instance) - instances_.begin());
+        hosts_[slot]->run(what, std::move(tell));
+        return;
+    }
     const bool external = what.subject->kind == Kind::refuse || what.subject->kind == Kind::retry;
     if (external && stage_.chance(0.4)) {
         // Whether it is too early for a lookup is told by the store's clock.
@@ -256,7 +275,8 @@ bool Simulation::waited_long_enough(const Record& record) {
 void Simulation::look(const Subject& subject) {
     const auto record = store_.find(subject.id);
     // A workflow is not decided on: its steps are, and it resumes.
-    if (!record || record->state == State::settled || subject.kind == Kind::resume) return;
+    if (!record || record->state == State::settled || subject.kind == Kind::resume || subject.kind == Kind::workflow)
+        return;
     const auto instance = anyone();
     if (!instance) return;
     const TimePoint not_before = later(record->lease_until, record->policy.effect_deadline);
@@ -335,10 +355,13 @@ void Simulation::calm() {
             const auto record = store_.find(subject->id);
             if (subject->parent != nullptr || (record && record->state == State::settled)) continue;
             // A workflow that has begun needs no client.
-            if (subject->kind == Kind::resume && record && !record->checkpoints.empty()) continue;
+            const bool steps = subject->kind == Kind::resume || subject->kind == Kind::workflow;
+            if (steps && record && !record->checkpoints.empty()) continue;
             request({subject.get(), record ? record->fingerprint : subject->fingerprint, subject->policy, 3});
         }
         carry_on();
+        for (const auto& host : hosts_)
+            if (host) host->complete();
         stage_.after(seconds{60}, [] {});
         drain();
     }
@@ -356,6 +379,7 @@ Report Simulation::run() {
         stage_.step();
     }
     calm();
+    hosts_.clear();
     for (const auto& instance : instances_) instance->die();
     return {stage_.counts(), stage_.trace_hash()};
 }

@@ -12,8 +12,8 @@ constexpr std::array<std::pair<std::string_view, double>, fault_count> faults{{
     {"instance paused", 0.003}, {"holder paused", 0.25},    {"row locked", 0},  // comes about by itself
     {"poison", 0.15},           {"outage", 0.0015},         {"full for claims", 0.0015}, {"full", 0.001},
     {"clock jump", 0.002},      {"gave up", 0.20},          {"bit rot", 0.002},          {"effect's reply lost", 0.25},
-    {"effect sent twice", 0.3}, {"effect not begun", 0.10}, {"outcome forgotten", 0.15},
-    {"broker lost", 0.05},      {"broker outage", 0.0015},  {"receipt lost", 0.1},       {"event refused", 0.1},
+    {"effect sent twice", 0.3}, {"effect not begun", 0.10}, {"outcome forgotten", 0.15}, {"broker lost", 0.05},
+    {"broker outage", 0.0015},  {"receipt lost", 0.1},      {"event refused", 0.1},
 }};
 
 constexpr std::array<std::string_view, tally_count> tallies{"events",
@@ -55,6 +55,9 @@ constexpr std::array<std::string_view, tally_count> tallies{"events",
                                                             "intents",
                                                             "lookups",
                                                             "completed",
+                                                            "run to the end",
+                                                            "compensated",
+                                                            "local steps",
                                                             "staged",
                                                             "published",
                                                             "published again",

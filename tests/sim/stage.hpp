@@ -103,6 +103,9 @@ enum class Tally : std::size_t {
     intents,          ///< performed by the intent's machine
     lookups,          ///< of unknown outcomes, by it
     completed,        ///< workflows that were carried on without a client
+    run_to_the_end,   ///< workflows, by the engine
+    compensated,      ///< the same, undone
+    local_steps,      ///< committed
     staged,           ///< events, committed
     published,        ///< that arrived at the broker
     published_again,  ///< copies of them

@@ -13,6 +13,7 @@ std::string_view name(Kind kind) {
         case Kind::resume: return "resume";
         case Kind::joined: return "joined";
         case Kind::once: return "once";
+        case Kind::workflow: return "workflow";
     }
     return "?";
 }
@@ -42,6 +43,7 @@ const Subject& World::add(Kind kind, TimePoint store_now, bool finite_retention,
             break;
         case Kind::resume: policy.on_unknown = OnUnknown::resume; break;
         case Kind::joined: policy.on_unknown = OnUnknown::joined; break;
+        case Kind::workflow: SEMEL_ASSERT(false, "these are added by add_workflow"); break;
     }
     if (stage_.chance(0.3)) policy.retention.response = stage_.between(seconds{1}, seconds{30});
     if (stage_.chance(0.2)) policy.retention.response.reset();
@@ -59,6 +61,7 @@ const Subject& World::add(Kind kind, TimePoint store_now, bool finite_retention,
                                                           .fingerprint = {first_half(sha256(operation.text())), 1},
                                                           .parent = parent,
                                                           .steps = {},
+                                                          .undos = {},
                                                           .poison = false}));
     Subject& subject = *subjects_.back();
     effects_.emplace_back();
@@ -72,6 +75,34 @@ const Subject& World::add(Kind kind, TimePoint store_now, bool finite_retention,
     }
     stage_.trace("operation {} lease {} ms, effect deadline {} ms{}", subject.text(), policy.lease / milliseconds{1},
                  policy.effect_deadline / milliseconds{1}, subject.poison ? ", poison" : "");
+    return subject;
+}
+
+Subject& World::add_named(const StepOf& what, const Subject* parent) {
+    const std::size_t number = subjects_.size();
+    subjects_.push_back(std::make_unique<Subject>(Subject{.number = number,
+                                                          .kind = what.kind,
+                                                          .operation = what.operation,
+                                                          .id = what.operation.id(),
+                                                          .policy = what.policy,
+                                                          .key_time = std::nullopt,
+                                                          .fingerprint = what.fingerprint,
+                                                          .parent = parent,
+                                                          .steps = {},
+                                                          .undos = {},
+                                                          .poison = false}));
+    effects_.emplace_back();
+    by_id_.emplace(subjects_.back()->id, subjects_.back().get());
+    stage_.count(Tally::operations);
+    return *subjects_.back();
+}
+
+const Subject& World::add_workflow(const StepOf& whole, const std::vector<StepOf>& steps,
+                                   const std::vector<std::optional<StepOf>>& undos) {
+    Subject& subject = add_named(whole, nullptr);
+    for (const StepOf& step : steps) subject.steps.push_back(&add_named(step, &subject));
+    for (const auto& undo : undos) subject.undos.push_back(undo ? &add_named(*undo, &subject) : nullptr);
+    stage_.trace("operation {}", subject.text());
     return subject;
 }
 

@@ -16,11 +16,12 @@
 namespace semel::sim {
 
 enum class Kind {
-    refuse,  ///< a provider that does not deduplicate
-    retry,   ///< a provider that does, within its window
-    resume,  ///< a workflow: its effects are those of its steps
-    joined,  ///< the application settles in its own transaction under the token
-    once,    ///< claim, effect row and outcome in one transaction of the caller's
+    refuse,    ///< a provider that does not deduplicate
+    retry,     ///< a provider that does, within its window
+    resume,    ///< a workflow: its effects are those of its steps
+    joined,    ///< the application settles in its own transaction under the token
+    once,      ///< claim, effect row and outcome in one transaction of the caller's
+    workflow,  ///< run by the product's own workflow engine
 };
 std::string_view name(Kind kind);
 
@@ -35,6 +36,7 @@ struct Subject {
     Fingerprint fingerprint;
     const Subject* parent;              ///< the workflow that this is a step of
     std::vector<const Subject*> steps;  ///< of a workflow
+    std::vector<const Subject*> undos;  ///< of one that is run by the engine: by step; null where there is none
     bool poison = false;                ///< its claim fails every transaction it is part of
 
     [[nodiscard]] std::string text() const;
@@ -44,7 +46,8 @@ struct Subject {
 inline constexpr std::int32_t status_done = 200;
 inline constexpr std::int32_t status_declined = 402;   ///< conclusive: it was not done and never will be
 inline constexpr std::int32_t status_try_later = 429;  ///< not done this time
-inline constexpr std::int32_t status_forgotten = 0;    ///< a transaction that gave no outcome
+inline constexpr std::int32_t status_refused_from = 400;
+inline constexpr std::int32_t status_forgotten = 0;  ///< a transaction that gave no outcome
 
 enum class Reply { done, declined, try_later };
 
@@ -54,6 +57,15 @@ public:
 
     /// A new operation. Rare ones end their retention within the run.
     const Subject& add(Kind kind, TimePoint store_now, bool finite_retention, const Subject* parent);
+    /// A workflow and its steps, as the engine names them.
+    struct StepOf {
+        Kind kind;
+        Operation operation;
+        Policy policy;
+        Fingerprint fingerprint;
+    };
+    const Subject& add_workflow(const StepOf& whole, const std::vector<StepOf>& steps,
+                                const std::vector<std::optional<StepOf>>& undos);
     [[nodiscard]] const std::vector<std::unique_ptr<Subject>>& subjects() const { return subjects_; }
     [[nodiscard]] const Subject& subject(const OperationId& id) const;
     [[nodiscard]] bool knows(const OperationId& id) const { return by_id_.contains(id); }
@@ -76,6 +88,7 @@ public:
 
 private:
     using Answered = std::shared_ptr<std::move_only_function<void(Reply, std::string)>>;
+    Subject& add_named(const StepOf& what, const Subject* parent);
     void arrive(const Subject& subject, const std::string& key, const Answered& reply, bool twice);
 
     Stage& stage_;
