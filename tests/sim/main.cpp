@@ -26,8 +26,9 @@ namespace {
 constexpr std::string_view usage =
     R"(usage: semel_sim [OPTION…]
 
-Runs the ledger and its committer over a simulated store and clock with crashes, lost replies, duplicate callers, pauses
-and clock jumps, and checks the invariants. The same seed gives the same run.
+Runs the ledger, its committer, intents, workflows and their completer over a simulated store and clock with crashes, lost
+replies, duplicate callers, pauses and clock jumps; then relays of the outbox over a simulated database and broker; and
+checks the invariants. The same seed gives the same run.
 
   --seed N         run this seed; with --runs N the following ones too
   --runs N         how many seeds (default: 200 fixed ones and a random one; 1 with --seed)
