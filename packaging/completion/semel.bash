@@ -3,7 +3,7 @@ _semel() {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} path=semel word words='' files=''
     for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
         case "$path $word" in
-            "semel gateway"|"semel relay"|"semel outbox"|"semel outbox stuck"|"semel outbox stuck list"|"semel outbox stuck retry"|"semel outbox stuck drop"|"semel demo"|"semel ops"|"semel ops list"|"semel ops show"|"semel ops resolve"|"semel ops sweep"|"semel dead"|"semel dead list"|"semel dead show"|"semel dead retry"|"semel dead drop"|"semel consumer"|"semel consumer list"|"semel consumer replay"|"semel consumer forget"|"semel migrate"|"semel key"|"semel key new"|"semel key check"|"semel key derive"|"semel fingerprint"|"semel call"|"semel verify"|"semel completion") path="$path $word" ;;
+            "semel gateway"|"semel relay"|"semel outbox"|"semel outbox stuck"|"semel outbox stuck list"|"semel outbox stuck retry"|"semel outbox stuck drop"|"semel outbox stuck dropped"|"semel demo"|"semel ops"|"semel ops list"|"semel ops show"|"semel ops resolve"|"semel ops sweep"|"semel dead"|"semel dead list"|"semel dead show"|"semel dead retry"|"semel dead drop"|"semel consumer"|"semel consumer list"|"semel consumer replay"|"semel consumer forget"|"semel migrate"|"semel key"|"semel key new"|"semel key check"|"semel key derive"|"semel fingerprint"|"semel call"|"semel verify"|"semel completion") path="$path $word" ;;
         esac
     done
     case "$path $previous" in
@@ -16,7 +16,10 @@ _semel() {
         "semel outbox stuck retry --outbox") words='' ;;
         "semel outbox stuck drop --store") words='' ;;
         "semel outbox stuck drop --outbox") words='' ;;
+        "semel outbox stuck drop --who") words='' ;;
         "semel outbox stuck drop --why") words='' ;;
+        "semel outbox stuck dropped --store") words='' ;;
+        "semel outbox stuck dropped --outbox") words='' ;;
         "semel demo --payments") words='' ;;
         "semel demo --seed") words='' ;;
         "semel demo --listen") words='' ;;
@@ -122,10 +125,11 @@ _semel() {
                 "semel gateway") words='-h --help --config --check' ;;
                 "semel relay") words='-h --help --config --check' ;;
                 "semel outbox") words='stuck -h --help --config --check' ;;
-                "semel outbox stuck") words='list retry drop -h --help' ;;
+                "semel outbox stuck") words='list retry drop dropped -h --help' ;;
                 "semel outbox stuck list") words='-h --help --store --outbox --json' ;;
                 "semel outbox stuck retry") words='-h --help --store --outbox --json' ;;
-                "semel outbox stuck drop") words='-h --help --store --outbox --json --why' ;;
+                "semel outbox stuck drop") words='-h --help --store --outbox --json --who --why' ;;
+                "semel outbox stuck dropped") words='-h --help --store --outbox --json' ;;
                 "semel demo") words='-h --help --once --payments --seed --listen --keep' ;;
                 "semel ops") words='list show resolve sweep -h --help' ;;
                 "semel ops list") words='-h --help --store --scope --tenant --state --older-than --newer-than --correlation --limit --cursor --json' ;;

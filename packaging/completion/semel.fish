@@ -3,7 +3,7 @@ function __semel_at
     set -l at semel
     set -l words (commandline -opc)
     for word in $words[2..-1]
-        if contains -- "$at $word" 'semel gateway' 'semel relay' 'semel outbox' 'semel outbox stuck' 'semel outbox stuck list' 'semel outbox stuck retry' 'semel outbox stuck drop' 'semel demo' 'semel ops' 'semel ops list' 'semel ops show' 'semel ops resolve' 'semel ops sweep' 'semel dead' 'semel dead list' 'semel dead show' 'semel dead retry' 'semel dead drop' 'semel consumer' 'semel consumer list' 'semel consumer replay' 'semel consumer forget' 'semel migrate' 'semel key' 'semel key new' 'semel key check' 'semel key derive' 'semel fingerprint' 'semel call' 'semel verify' 'semel completion'
+        if contains -- "$at $word" 'semel gateway' 'semel relay' 'semel outbox' 'semel outbox stuck' 'semel outbox stuck list' 'semel outbox stuck retry' 'semel outbox stuck drop' 'semel outbox stuck dropped' 'semel demo' 'semel ops' 'semel ops list' 'semel ops show' 'semel ops resolve' 'semel ops sweep' 'semel dead' 'semel dead list' 'semel dead show' 'semel dead retry' 'semel dead drop' 'semel consumer' 'semel consumer list' 'semel consumer replay' 'semel consumer forget' 'semel migrate' 'semel key' 'semel key new' 'semel key check' 'semel key derive' 'semel fingerprint' 'semel call' 'semel verify' 'semel completion'
             set at "$at $word"
         end
     end
@@ -38,6 +38,7 @@ complete -c semel -n '__semel_at semel outbox' -l check -d 'say everything that 
 complete -c semel -n '__semel_at semel outbox stuck' -a list -d 'list them, the oldest first'
 complete -c semel -n '__semel_at semel outbox stuck' -a retry -d 'try one again at once'
 complete -c semel -n '__semel_at semel outbox stuck' -a drop -d 'remove one without publishing it: nobody will ever hear of it'
+complete -c semel -n '__semel_at semel outbox stuck' -a dropped -d 'list those that were dropped, the latest first, with who decided and why'
 complete -c semel -n '__semel_at semel outbox stuck' -s h -l help -d 'show this help'
 complete -c semel -n '__semel_at semel outbox stuck list' -s h -l help -d 'show this help'
 complete -c semel -n '__semel_at semel outbox stuck list' -l store -x -d 'where the operations are: sqlite:PATH or postgres://USER@HOST/DATABASE'
@@ -51,7 +52,12 @@ complete -c semel -n '__semel_at semel outbox stuck drop' -s h -l help -d 'show 
 complete -c semel -n '__semel_at semel outbox stuck drop' -l store -x -d 'where the operations are: sqlite:PATH or postgres://USER@HOST/DATABASE'
 complete -c semel -n '__semel_at semel outbox stuck drop' -l outbox -x -d 'of this outbox'
 complete -c semel -n '__semel_at semel outbox stuck drop' -l json -d 'write JSON for programs; the names in it are stable'
-complete -c semel -n '__semel_at semel outbox stuck drop' -l why -x -d 'the reason, for your own records'
+complete -c semel -n '__semel_at semel outbox stuck drop' -l who -x -d 'who decides'
+complete -c semel -n '__semel_at semel outbox stuck drop' -l why -x -d 'on what grounds'
+complete -c semel -n '__semel_at semel outbox stuck dropped' -s h -l help -d 'show this help'
+complete -c semel -n '__semel_at semel outbox stuck dropped' -l store -x -d 'where the operations are: sqlite:PATH or postgres://USER@HOST/DATABASE'
+complete -c semel -n '__semel_at semel outbox stuck dropped' -l outbox -x -d 'of this outbox'
+complete -c semel -n '__semel_at semel outbox stuck dropped' -l json -d 'write JSON for programs; the names in it are stable'
 complete -c semel -n '__semel_at semel demo' -s h -l help -d 'show this help'
 complete -c semel -n '__semel_at semel demo' -l once -d 'end after the traffic, which is sent at full speed'
 complete -c semel -n '__semel_at semel demo' -l payments -x -d 'how many, up to 100000'
