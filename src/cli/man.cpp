@@ -57,8 +57,12 @@ std::string man_page(const CommandInfo& root) {
         ".SH SYNOPSIS\n.B semel\n\\fICOMMAND\\fR [\\fIOPTION\\fR...]\n"
         ".SH DESCRIPTION\n{}\n.PP\nEvery command has \\fB\\-\\-help\\fR.\n.SH COMMANDS\n",
         SEMEL_VERSION, roff(root.what));
+    // One that only has others below it says nothing of its own; root has its own words above.
+    const auto does_something = [&](const CommandInfo& each) {
+        return each.commands.empty() || (&each != &root && each.options.size() > 1);
+    };
     for (const CommandInfo* each : flatten(root))
-        if (each->commands.empty()) text += command_section(*each);
+        if (does_something(*each)) text += command_section(*each);
     text +=
         ".SH ENVIRONMENT\n.TP\n.B SEMEL_STORE\nThe store where \\fB\\-\\-store\\fR is not given.\n"
         ".SH EXIT STATUS\n.TP\n.B 0\nAll is well.\n.TP\n.B 1\nA finding, or a failure.\n"
