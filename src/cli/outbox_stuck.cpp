@@ -162,6 +162,7 @@ CLI::App* add(CLI::App& stuck, const char* name, const char* what, const std::sh
 void add_outbox_stuck(CLI::App& outbox, Action& chosen) {
     CLI::App* const stuck = outbox.add_subcommand("stuck", "events that their broker refuses");
     stuck->require_subcommand(1);
+    stuck->footer("");  // not that of the relay
     const auto listed = std::make_shared<Options>();
     CLI::App* command = add(*stuck, "list", "list them, the oldest first", listed);
     command->footer("Each of them stops the events behind it that have the same ordering key.");
