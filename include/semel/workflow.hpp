@@ -189,9 +189,9 @@ public:
     /// two steps; the workflow goes on elsewhere. Failures: `invalid`, and those of the store (the same call again is safe).
     Result<WorkflowAnswer> run(const Start& start, const std::stop_token& stop = {});
 
-    /// No further step of it begins, and what was done is undone when every external step that began has settled: by whoever
-    /// runs it, or the completer. Of one that is not begun yet, too. One that is at its last step completes. The first reason
-    /// stays. The answer is how it had ended, if it had. Failures: `invalid`, `contended` (another process is cancelling it),
+    /// No further step of it begins but the one that is just being begun, and what was done is undone when every external step
+    /// that began has settled (one that began and did not get through may be called for that): by whoever runs it, or the
+    /// completer. Of one that is not begun yet, too. One that is at its last step completes. The first reason stays. The answer is how it had ended, if it had. Failures: `invalid`, `contended` (another process is cancelling it),
     /// and those of the store; the same call again is safe.
     Result<std::optional<WorkflowAnswer>> cancel(const std::string& tenant, const Key& key, const std::string& why);
 

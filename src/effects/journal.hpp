@@ -61,6 +61,9 @@ inline bool is_workflow(const Record& record) {
 inline constexpr std::string_view start_checkpoint = "start";
 std::string version_checkpoint(std::uint32_t version);
 std::string begun_checkpoint(std::string_view key);
+/// Kept before anything is undone: the step that failed, and what it came to. There is no way forward after it, whichever steps a
+/// later version of the definition has.
+inline constexpr std::string_view undoing_checkpoint = "undoing";
 
 /// The key of the operation that says that a workflow is not to go on.
 inline constexpr std::string_view cancel_key = "cancel";

@@ -47,7 +47,7 @@ public:
 
     Result<WorkflowAnswer> run() {
         auto answer = begin();
-        if (!answer) answer = forward();
+        if (!answer) answer = undoing_ ? undo() : forward();
         // What has not ended is for whoever comes next, at once. If this is not heard, the lease runs out.
         const bool open = !*answer || std::holds_alternative<Parked>(**answer) ||
                           std::holds_alternative<Unfinished>(**answer) ||
@@ -75,9 +75,8 @@ private:
         auto adopted = adopt(shop_.definition, *stored);
         if (!adopted) return Result<WorkflowAnswer>{DefinitionChanged{adopted.failure().message}};
         journal_ = std::move(*adopted);
-        continued_ = stored->version != journal_.version ||
-                     std::ranges::any_of(what_.claimed.checkpoints,
-                                         [](const Checkpoint& c) { return c.name.starts_with("version "); });
+        for (const Checkpoint& checkpoint : what_.claimed.checkpoints)
+            if (checkpoint.name == undoing_checkpoint) undoing_ = from_stored(checkpoint.value);
         if (stored->version == journal_.version) return std::nullopt;
         return save(version_checkpoint(journal_.version));
     }
@@ -85,9 +84,15 @@ private:
     std::optional<Result<WorkflowAnswer>> save(std::string name) {
         Journal kept = journal_;
         if (name != start_checkpoint) kept.payload.clear();
+        auto saved = keep(std::move(name), kept);
+        if (!saved) reached("started");
+        return saved;
+    }
+
+    /// Nothing: it is kept.
+    std::optional<Result<WorkflowAnswer>> keep(std::string name, const Journal& kept) {
         auto saved = shop_.world.ledger.save(holder_, {std::move(name), to_stored(kept)});
         if (!saved) return Result<WorkflowAnswer>{saved.failure()};
-        reached("started");
         return std::visit(match{[](const Ok&) -> std::optional<Result<WorkflowAnswer>> { return std::nullopt; },
                                 [](const Settled& settled) -> std::optional<Result<WorkflowAnswer>> {
                                     return Result<WorkflowAnswer>{ended(settled.outcome, true)};
@@ -141,7 +146,8 @@ private:
         if (!operation) return operation.failure();
         auto wish = store.find(operation->id());
         if (!wish) return wish.failure();
-        if (*wish && (*wish)->state == State::settled) return std::optional((*wish)->outcome);
+        if (*wish && (*wish)->state == State::settled && failed((*wish)->outcome))
+            return std::optional((*wish)->outcome);
         if (!shop_.options.deadline) return std::optional<Outcome>{};
         const auto now = store.now();
         if (!now) return now.failure();
@@ -158,18 +164,25 @@ private:
     // ---- compensation ------------------------------------------------------------------------------------------
 
     Result<WorkflowAnswer> compensate(std::size_t failed_step, const Outcome& failure) {
-        if (auto waits = settle_the_rest(failed_step)) return std::move(*waits);
         Journal journal = journal_;
-        journal.ended = "compensated";
         journal.failed_step = shop_.definition.steps[failed_step].name;
         journal.failed_status = failure.status;
         journal.payload = failure.body;
-        const std::size_t count = shop_.definition.steps.size();
-        for (std::size_t n = count; n-- > 0;) {
-            const std::size_t i = SEMEL_MUTATION(undone_in_order, n, count - 1 - n);
+        if (auto ends = keep(std::string(undoing_checkpoint), journal)) return std::move(*ends);
+        undoing_ = std::move(journal);
+        return undo();
+    }
+
+    Result<WorkflowAnswer> undo() {
+        if (auto waits = settle_what_began()) return std::move(*waits);
+        Journal journal = journal_;
+        journal.ended = "compensated";
+        journal.failed_step = undoing_->failed_step;
+        journal.failed_status = undoing_->failed_status;
+        journal.payload = undoing_->payload;
+        for (std::size_t i = shop_.definition.steps.size(); i-- > 0;) {
             const Step& step = shop_.definition.steps[i];
-            if (!step.compensation || SEMEL_MUTATION(undone_is_forgotten, !results_.contains(step.name), i == 0))
-                continue;
+            if (!step.compensation || !results_.contains(step.name)) continue;
             auto answer = perform(undo_key(step.name), undo_key(journal_.steps[i].key), *step.compensation);
             if (auto* ends = std::get_if<Ends>(&answer)) return std::move(ends->answer);
             if (failed(std::get<Outcome>(answer))) journal.not_undone.push_back(step.name);
@@ -178,12 +191,12 @@ private:
         return settle(std::move(journal), whole ? workflow_status::compensated : workflow_status::compensation_failed);
     }
 
-    /// Steps that an older version of the definition did before the one that failed, and this one would do after it: what
-    /// began has to settle first, and what was done is undone too. Nothing: it may go on.
-    std::optional<Result<WorkflowAnswer>> settle_the_rest(std::size_t failed_step) {
-        if (!continued_) return std::nullopt;
-        for (std::size_t i = failed_step + 1; i < shop_.definition.steps.size(); ++i) {
+    /// Whatever began has to settle before anything is undone, and whatever was done is undone: by an earlier run, or by an older
+    /// version of the definition, which had the steps in another order. Nothing: it may go on.
+    std::optional<Result<WorkflowAnswer>> settle_what_began() {
+        for (std::size_t i = 0; i < shop_.definition.steps.size(); ++i) {
             const Step& step = shop_.definition.steps[i];
+            if (results_.contains(step.name)) continue;
             const auto operation = step_operation(what_.operation, journal_.steps[i].key);
             if (!operation) return Result<WorkflowAnswer>{operation.failure()};
             auto record = shop_.world.ledger.store().find(operation->id());
@@ -327,7 +340,7 @@ private:
     Holder holder_;
     KeptLease kept_;
     Journal journal_;
-    bool continued_ = false;  // from another version of the definition
+    std::optional<Journal> undoing_;  // why there is no way forward
     std::map<std::string, Outcome, std::less<>> results_;
 };
 

@@ -5,8 +5,7 @@
 //                                  └─> undo in reverse ─> settle "compensated"
 //
 // What each crash leaves is said in semel/workflow.hpp. Which step is next is never stored: the steps are asked in order, and
-// each says by its own operation whether it was done. The decision to compensate is the settled failure of a step, and so is
-// found again as well.
+// each says by its own operation whether it was done. That it is to be undone is stored before the first compensation.
 #pragma once
 
 #include <map>

@@ -12,6 +12,7 @@ namespace semel::effects {
 namespace {
 
 constexpr std::size_t name_bytes_max = 80;
+constexpr std::size_t why_bytes_max = 4096;
 constexpr std::size_t steps_max = 100;  // each may leave two checkpoints, of at most Record::checkpoints_max
 constexpr std::size_t input_bytes_max = 768U << 10;
 
@@ -191,6 +192,9 @@ Result<std::optional<WorkflowAnswer>> Workflow::cancel(const std::string& tenant
     auto scope = Scope::make(tenant, definition().name);
     if (!scope) return scope.failure();
     const Operation operation{std::move(*scope), key};
+    if (why.size() > why_bytes_max)
+        return invalid(fmt::format("workflow {} {}: why it is cancelled has {} bytes, of at most {}", definition().name,
+                                   key.text(), why.size(), why_bytes_max));
     std::string correlation = key.text();
     const auto end = [&]() -> Result<std::optional<WorkflowAnswer>> {
         auto record = engine_->store().find(operation.id());

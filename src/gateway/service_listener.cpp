@@ -286,10 +286,14 @@ private:
             turn->changed.cancel();
         });
         late.arm(service.within());
-        std::move_only_function<void(http::MakeReply)> done = [inbox = inbox_, turn](http::MakeReply make) {
-            inbox->post([turn, make = std::move(make)]() mutable {
-                turn->made = std::move(make);
-                turn->changed.cancel();
+        // Weakly: the service may keep this for longer than there is a context that the turn's timer belongs to.
+        std::move_only_function<void(http::MakeReply)> done = [inbox = inbox_,
+                                                               asked = std::weak_ptr(turn)](http::MakeReply make) {
+            inbox->post([asked, make = std::move(make)]() mutable {
+                const auto waiting = asked.lock();
+                if (!waiting) return;
+                waiting->made = std::move(make);
+                waiting->changed.cancel();
             });
         };
         const auto pending = service.answer(visit.reader.head(), std::move(visit.body), std::move(done));

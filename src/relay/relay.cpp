@@ -30,13 +30,17 @@ Policy policy_of(const Relay& relay) {
     Policy policy{.lease = relay.lease, .effect_deadline = relay.to.call.timeout, .retention = relay.retention};
     if (relay.rules.deduplicates) {
         policy.on_unknown = OnUnknown::retry;
-        policy.dedup_window = std::min(*relay.rules.deduplicates, window_max);
+        // What is sent inside of the window has to arrive inside of it as well.
+        policy.dedup_window = std::min(*relay.rules.deduplicates, window_max) - relay.to.call.timeout;
     }
     return policy;
 }
 
 /// What the ledger would refuse with every message, and so send to the dead letters one by one.
 Status check_policy(const Relay& relay) {
+    if (relay.rules.deduplicates && *relay.rules.deduplicates <= relay.to.call.timeout)
+        return Failure{Code::invalid,
+                       "deduplicates has to be longer than timeout: what is sent again would come too late"};
     auto scope = Scope::make("", relay.name);
     if (!scope) return scope.failure();
     auto key = Key::parse("a");
