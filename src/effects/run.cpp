@@ -180,9 +180,12 @@ private:
         journal.failed_step = undoing_->failed_step;
         journal.failed_status = undoing_->failed_status;
         journal.payload = undoing_->payload;
-        for (std::size_t i = shop_.definition.steps.size(); i-- > 0;) {
+        const std::size_t count = shop_.definition.steps.size();
+        for (std::size_t n = count; n-- > 0;) {
+            const std::size_t i = SEMEL_MUTATION(undone_in_order, n, count - 1 - n);
             const Step& step = shop_.definition.steps[i];
-            if (!step.compensation || !results_.contains(step.name)) continue;
+            if (!step.compensation || SEMEL_MUTATION(undone_is_forgotten, !results_.contains(step.name), i == 0))
+                continue;
             auto answer = perform(undo_key(step.name), undo_key(journal_.steps[i].key), *step.compensation);
             if (auto* ends = std::get_if<Ends>(&answer)) return std::move(ends->answer);
             if (failed(std::get<Outcome>(answer))) journal.not_undone.push_back(step.name);
