@@ -31,7 +31,7 @@ TEST(OutboxConfig, LittleIsNeeded) {
     EXPECT_EQ(plan.name, "main");
     EXPECT_EQ(std::get<KafkaOptions>(plan.to), KafkaOptions{.brokers = "k:9092"});
     EXPECT_EQ(plan.pump.lease, seconds{10});
-    EXPECT_EQ(plan.pump.batch, 2000);
+    EXPECT_EQ(plan.pump.batch, 4000);
 }
 
 TEST(OutboxConfig, EverythingCanBeSaid) {

@@ -46,7 +46,7 @@ namespace semel::outbox {
 
 struct PumpOptions {
     Duration lease = std::chrono::seconds{10};       ///< how soon others take a dead relay's work over
-    std::size_t batch = 2000;                        ///< events read at once, of all shards; of each at least one
+    std::size_t batch = 4000;                        ///< events read at once, of all shards; of each at least one
     Duration poll = std::chrono::seconds{1};         ///< how often to look without having been told
     Duration retry_first = std::chrono::seconds{1};  ///< for a refused event; doubles
     Duration retry_max = std::chrono::minutes{5};
