@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <iostream>
 #include <thread>
 
 #include "semel/committer.hpp"
@@ -15,29 +16,34 @@ namespace {
 
 using namespace std::chrono_literals;
 
+/// One process's part. It ends by itself, whatever happens: what the test owns is not its to clean up.
+bool claim_all(const std::string& uri, int operations) noexcept try {
+    auto store = postgres::open({.uri = uri, .sessions_max = 2}).value();
+    auto committer = Committer::start(*store).value();
+    TestConnection notes(uri);
+    for (int i = 0; i < operations; ++i) {
+        const auto answer = committer->claim(claim("op" + std::to_string(i)));
+        if (!answer) return false;
+        // Every grant is noted by its own insert: the test counts them afterwards.
+        if (std::holds_alternative<Claimed>(*answer))
+            notes.run("insert into grants values (" + std::to_string(i) + ")");
+    }
+    return true;
+} catch (const std::exception& error) {
+    std::cerr << error.what() << '\n';
+    return false;
+}
+
 TEST(SharedStore, OfManyProcessesExactlyOneIsGrantedEachOperation) {  // I1
     const TestDatabase database;
+    TestConnection(database.uri()).run("create table grants (op int)");
     constexpr int processes = 6;
     constexpr int operations = 200;
     std::vector<pid_t> children;
     for (int p = 0; p < processes; ++p) {
         const pid_t child = fork();
-        if (child == 0) {
-            // Every grant is noted by its own insert: the test counts them afterwards.
-            auto store = postgres::open({.uri = database.uri(), .sessions_max = 2}).value();
-            auto committer = Committer::start(*store).value();
-            TestConnection notes(database.uri());
-            for (int i = 0; i < operations; ++i) {
-                const auto answer = committer->claim(claim("op" + std::to_string(i)));
-                if (!answer) _exit(1);
-                if (std::holds_alternative<Claimed>(*answer))
-                    notes.run("insert into grants values (" + std::to_string(i) + ")");
-            }
-            committer.reset();
-            _exit(0);
-        }
+        if (child == 0) _exit(claim_all(database.uri(), operations) ? 0 : 1);
         children.push_back(child);
-        if (p == 0) TestConnection(database.uri()).run("create table if not exists grants (op int)");
     }
     for (const pid_t child : children) {
         int status = 0;
