@@ -33,6 +33,7 @@ using GroupAnswer = Result<std::vector<Answer>>;
 struct Executed {
     TimePoint now{};  ///< the store's clock, read after locking
     std::vector<GroupAnswer> answers{};
+    Duration waited{0};  ///< for the disk alone, of the time it took; zero where the store cannot tell
 };
 
 struct Filter {

@@ -91,8 +91,8 @@ std::optional<CommitQueue::Batch> CommitQueue::gather(Lane lane, Steady now, std
     }
     Batch batch;
     std::size_t bytes = 0;
-    const auto take_from = [&](std::deque<Submission>& queue) {
-        while (!queue.empty() && batch.groups.size() < options_.batch_max) {
+    const auto take_from = [&](std::deque<Submission>& queue, std::size_t groups_max) {
+        while (!queue.empty() && batch.groups.size() < groups_max) {
             const std::size_t size = bytes_of(queue.front().group);
             if (!batch.groups.empty() && bytes + size > options_.batch_bytes_max) return;
             Submission submission = std::move(queue.front());
@@ -112,9 +112,10 @@ std::optional<CommitQueue::Batch> CommitQueue::gather(Lane lane, Steady now, std
             batch.groups.push_back(std::move(group));
         }
     };
-    if (fits(true)) take_from(ready_urgent_);
+    if (fits(true)) take_from(ready_urgent_, options_.batch_max);
     batch.urgent = lane == Lane::urgent;
-    if (lane == Lane::only || (lane == Lane::general && may_begin(now))) take_from(ready_);
+    if (lane == Lane::only) take_from(ready_, options_.batch_max);
+    if (lane == Lane::general && may_begin(now)) take_from(ready_, share());
     if (batch.groups.empty()) return std::nullopt;
     ++batches_out_;
     if (!batch.urgent) {
@@ -129,6 +130,20 @@ std::optional<CommitQueue::Batch> CommitQueue::gather(Lane lane, Steady now, std
 bool CommitQueue::may_begin(Steady now) const {
     return out_since_.empty() || ready_.size() >= std::min(out_groups_, options_.batch_max) ||
            out_since_.front() + patience <= now;
+}
+
+/// Callers who were answered together come back together, and would share one batch for ever while the other session has
+/// nothing to do. Of many the first batch takes half: the other half is executed while this one waits for the disk. Not
+/// where that wait is most of it: then two halves would take twice as long as the whole.
+std::size_t CommitQueue::share() const {
+    const bool worth_halving = out_since_.empty() && ready_.size() >= 2 * share_min && 2 * waited_ <= took_;
+    return std::min(options_.batch_max, worth_halving ? (ready_.size() + 1) / 2 : ready_.size());
+}
+
+void CommitQueue::learn(Duration took, Duration waited) {
+    constexpr int weight = 16;
+    took_ += (took - took_) / weight;
+    waited_ += (waited - waited_) / weight;
 }
 
 void CommitQueue::count_out(std::size_t groups, Steady now) {
@@ -267,7 +282,10 @@ void CommitQueue::split(Batch batch) {
 void CommitQueue::finish(Batch batch, Result<Executed> result, Steady now, std::vector<Completion>& completed) {
     --batches_out_;
     // A batch that is executed again is not counted: it may wait for somebody's lock.
-    if (const auto since = std::exchange(batch.counted, std::nullopt)) count_in(batch.groups.size(), *since);
+    if (const auto since = std::exchange(batch.counted, std::nullopt)) {
+        count_in(batch.groups.size(), *since);
+        if (result) learn(std::chrono::duration_cast<Duration>(now - *since), result->waited);
+    }
     if (!result) {
         const Failure& failure = result.failure();
         const bool one_is_to_blame =

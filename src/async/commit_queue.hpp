@@ -56,6 +56,8 @@ public:
     /// How long a batch may be out before a smaller one is begun beside it: longer than a commit takes, shorter than a
     /// caller minds, for when a connection hangs.
     static constexpr Duration patience = std::chrono::milliseconds{20};
+    /// The fewest groups that are worth a commit of their own while others wait: see `share`.
+    static constexpr std::size_t share_min = 16;
 
     /// False: the queue is full and the submission was not taken.
     [[nodiscard]] bool push(Submission& submission);
@@ -80,6 +82,8 @@ public:
 private:
     void admit(Submission submission);
     [[nodiscard]] bool may_begin(Steady now) const;
+    [[nodiscard]] std::size_t share() const;
+    void learn(Duration took, Duration waited);
     void count_out(std::size_t groups, Steady now);
     void count_in(std::size_t groups, Steady since);
     void free_operations(const Group& group);
@@ -100,6 +104,9 @@ private:
     /// When the batches that are out for the first time were gathered, renewals apart, and how many groups they hold.
     std::vector<Steady> out_since_;
     std::size_t out_groups_ = 0;
+    /// Of the last batches, by weights that fade: how long each took, and how long of that it waited for the disk.
+    Duration took_{0};
+    Duration waited_{0};
     std::size_t waiting_ = 0;  // parked and ready
     std::size_t batches_out_ = 0;
 };

@@ -168,6 +168,59 @@ TEST_F(CommitQueueTest, WhatWaitsIsNotCutIntoSmallBatchesSideBySide) {
         << "a hanging connection holds nobody up for long";
 }
 
+TEST_F(CommitQueueTest, OfManyTheFirstBatchLeavesHalfToTheNext) {
+    CommitQueue queue{CommitterOptions{}};
+    std::size_t keys = 0;
+    const auto push_many = [&](std::size_t count) {
+        for (std::size_t i = 0; i < count; ++i) {
+            Submission submission{.group = {{claim(std::to_string(++keys))}, false},
+                                  .deadline = start + 1s,
+                                  .urgent = false,
+                                  .waiting = nullptr,
+                                  .done = [](GroupAnswer) {}};
+            ASSERT_TRUE(queue.push(submission));
+        }
+    };
+    std::vector<Completion> completed;
+    const auto next = [&](Lane lane) {
+        auto batch = queue.gather(lane, start, completed);
+        return batch ? batch->groups.size() : 0;
+    };
+    push_many(2 * CommitQueue::share_min);
+    EXPECT_EQ(next(Lane::general), CommitQueue::share_min);
+    EXPECT_EQ(next(Lane::general), CommitQueue::share_min) << "the other session, at the same time";
+    push_many(2 * CommitQueue::share_min);
+    EXPECT_EQ(next(Lane::only), 2 * CommitQueue::share_min) << "a lone session leaves nothing to nobody";
+}
+
+TEST_F(CommitQueueTest, WhereTheDiskTakesMostOfTheTimeNothingIsHalved) {
+    CommitQueue queue{CommitterOptions{}};
+    std::vector<Completion> completed;
+    std::size_t keys = 0;
+    const auto commit = [&](Duration took, Duration waited) {
+        for (std::size_t i = 0; i < 2 * CommitQueue::share_min; ++i) {
+            Submission submission{.group = {{claim(std::to_string(++keys))}, false},
+                                  .deadline = start + 1s,
+                                  .urgent = false,
+                                  .waiting = nullptr,
+                                  .done = [](GroupAnswer) {}};
+            EXPECT_TRUE(queue.push(submission));
+        }
+        std::size_t first = 0;
+        while (auto batch = queue.gather(Lane::general, start, completed)) {
+            if (first == 0) first = batch->groups.size();
+            Executed executed = all_ok(*batch);
+            executed.waited = waited;
+            queue.finish(std::move(*batch), std::move(executed), start + took, completed);
+        }
+        return first;
+    };
+    for (int i = 0; i < 8; ++i) commit(2ms, 1500us);
+    EXPECT_EQ(commit(2ms, 100us), 2 * CommitQueue::share_min);
+    for (int i = 0; i < 32; ++i) commit(2ms, 100us);
+    EXPECT_EQ(commit(2ms, 100us), CommitQueue::share_min) << "the disk is fast again";
+}
+
 TEST_F(CommitQueueTest, CallersWhoAreBeingToldCountAsOut) {
     const Steady since = queue_.telling(3, start);
     push(claim("a"));

@@ -11,10 +11,7 @@ Instance::Instance(Stage& stage, SimStore& store, Judge& judge, ProcessId proces
       process_(process),
       options_(options),
       queue_(std::make_unique<CommitQueue>(options)) {
-    if (store.kind() == StoreKind::embedded)
-        lines_ = {{Lane::only, false, {}}};
-    else
-        lines_ = {{Lane::urgent, false, {}}, {Lane::general, false, {}}, {Lane::general, false, {}}};
+    lines_ = {{Lane::urgent, false, {}}, {Lane::general, false, {}}, {Lane::general, false, {}}};
 }
 
 // ---- living ----------------------------------------------------------------------------------------------------

@@ -1,9 +1,10 @@
 // The embedded store: one file, one owning process, one writer.
 //
-// A batch is one transaction: load every row, plan, write, COMMIT with synchronous=FULL. What a crash leaves:
-//   before COMMIT returns   all or nothing of the batch (SQLite's WAL); nobody was answered
-//   after COMMIT            all of it; the restart's expire_owner makes open operations unknown (I5)
-// A COMMIT that fails in the disk's fsync may or may not last: it is `indeterminate`, and the store refuses to go on
+// A batch is one transaction: load every row, plan, write, COMMIT into the WAL; then, while the next batch has the
+// writer's turn, a sync of the WAL (log_sync.hpp); then its answers. What a crash leaves:
+//   before the sync is over  all or nothing of the batch (SQLite's WAL); nobody was answered
+//   after it                 all of it; the restart's expire_owner makes open operations unknown (I5)
+// A batch whose sync fails may or may not last: it is `indeterminate`, and the store refuses to go on
 // until it is opened anew, since a second fsync proves nothing about the first. Opening writes the WAL again before
 // anything is built on it, since the kernel's cache may hold what that fsync did not bring to the disk.
 #include <fcntl.h>
@@ -25,6 +26,8 @@
 #include "semel/sqlite.hpp"
 #include "stores/sqlite/checkpointer.hpp"
 #include "stores/sqlite/database.hpp"
+#include "stores/sqlite/log_sync.hpp"
+#include "stores/sqlite/open_records.hpp"
 #include "stores/sqlite/schema.hpp"
 #include "stores/sqlite/table.hpp"
 
@@ -165,7 +168,8 @@ public:
         if (!writer_) return only_reading("claim");
         return std::unique_ptr<Session>(std::make_unique<SqliteSession>(*this));
     }
-    [[nodiscard]] std::size_t sessions_max() const override { return 1; }
+    /// One for renewals, and two that take turns: one is executed while the other is synced.
+    [[nodiscard]] std::size_t sessions_max() const override { return 3; }
     Result<std::optional<Record>> find(const OperationId& id) override;
     Result<Page> list(const Filter& filter, const std::string& cursor, std::size_t limit) override;
     Result<Swept> sweep(std::size_t limit, bool accept_clock) override;
@@ -181,6 +185,9 @@ private:
     Status expire_earlier_owners();
     template <class Work>
     auto transaction(Work work) -> decltype(work());
+    template <class Work, class Committed>
+    auto synced_transaction(Work work, Committed committed) -> decltype(work());
+    Result<OperationTable::Stored> load(const OperationId& id);
     std::optional<Failure> no_room();
     Result<std::optional<std::int64_t>> meta(const char* key);
     Status set_meta(const char* key, std::int64_t value);
@@ -198,7 +205,8 @@ private:
     Statement commit_;
     Statement due_;
     Epoch owner_;
-    bool broken_ = false;  // an fsync failed: what is on the disk is not known
+    OpenRecords open_records_;
+    LogSync log_;
     std::optional<Checkpointer> checkpointer_;
 };
 
@@ -238,6 +246,9 @@ Status SqliteStore::open_owned() {
         into = std::move(*statement);
     }
     if (auto expired = expire_earlier_owners(); !expired) return expired;
+    // From here on a commit is synced after the writer's turn, by log_.
+    if (auto attached = log_.attach(db); !attached) return attached;
+    if (auto set = run(db, "pragma synchronous=normal"); !set) return set;
     auto checkpoints = connect(options_, SQLITE_OPEN_READWRITE);
     if (!checkpoints) return checkpoints.failure();
     if (auto set = run(checkpoints->get(), "pragma synchronous=full"); !set) return set;
@@ -258,11 +269,11 @@ Status SqliteStore::open_reading() {
     return Done{};
 }
 
-/// Runs `work` between BEGIN IMMEDIATE and COMMIT; rolls back if it fails.
+/// Runs `work` between BEGIN IMMEDIATE and COMMIT; rolls back if it fails. The writer's turn is the caller's.
 template <class Work>
 auto SqliteStore::transaction(Work work) -> decltype(work()) {
     sqlite3* db = writer_.get();
-    if (broken_)
+    if (log_.failed())
         return Failure{Code::unavailable,
                        fmt::format("{}: an earlier write could not be synced to the disk; restart the process to "
                                    "recover from the file",
@@ -272,12 +283,28 @@ auto SqliteStore::transaction(Work work) -> decltype(work()) {
     if (result && commit_.run() != SQLITE_DONE) {
         Failure failure = failure_of(db, "commit");
         if ((sqlite3_extended_errcode(db) & 0xff) == SQLITE_IOERR) {
-            broken_ = true;
+            log_.fail();
             failure.code = Code::indeterminate;
         }
         result = std::move(failure);
     }
     if (!result && sqlite3_get_autocommit(db) == 0) sqlite3_exec(db, "rollback", nullptr, nullptr, nullptr);
+    return result;
+}
+
+/// The same in a turn of its own, in which `committed` is called, too. What it wrote, and what it read of others, is on the
+/// disk when it returns.
+template <class Work, class Committed>
+auto SqliteStore::synced_transaction(Work work, Committed committed) -> decltype(work()) {
+    std::unique_lock turn(writer_mutex_);
+    const sqlite3_int64 changes = sqlite3_total_changes64(writer_.get());
+    auto result = transaction(std::move(work));
+    if (!result) return result;
+    const bool wrote = sqlite3_total_changes64(writer_.get()) != changes;
+    const std::uint64_t commit = wrote ? log_.written() : log_.last();
+    committed();
+    turn.unlock();
+    if (auto synced = log_.through(commit); !synced) return synced.failure();
     return result;
 }
 
@@ -340,14 +367,24 @@ std::optional<Failure> SqliteStore::no_room() {
     return std::nullopt;
 }
 
+/// What is stored under the id: as remembered, or read.
+Result<OperationTable::Stored> SqliteStore::load(const OperationId& id) {
+    auto open = open_records_.take(id);
+    if (!open) return table_.load(id);
+    return OperationTable::Stored{std::optional<Record>(std::move(open->record)), open->rowid};
+}
+
 Result<Executed> SqliteStore::execute(std::span<const Group> groups) {
-    const std::lock_guard lock(writer_mutex_);
-    return transaction([&]() -> Result<Executed> {
+    std::vector<std::int64_t> rowids;
+    std::vector<Write> writes;
+    const auto executed = [&]() -> Result<Executed> {
+        const auto version = table_.data_version();
+        if (!version) return version.failure();
+        open_records_.as_of(*version);
         std::vector<Found> found;
-        std::vector<std::int64_t> rowids;
         for (const Group& group : groups) {
             for (std::size_t i = 0; i < group.commands.size(); ++i) {
-                auto stored = table_.load(group.id(i));
+                auto stored = load(group.id(i));
                 if (!stored) return std::move(stored).failure();
                 found.push_back(std::move(stored->found));
                 rowids.push_back(stored->rowid);
@@ -366,15 +403,25 @@ Result<Executed> SqliteStore::execute(std::span<const Group> groups) {
             if (auto saved = table_.save_next_token({input.first_token.value + planned.tokens_used}); !saved)
                 return saved.failure();
         }
-        for (const Write& write : planned.writes) {
-            const std::int64_t rowid = rowids[write.command];
+        writes = std::move(planned.writes);
+        for (const Write& write : writes) {
+            std::int64_t& rowid = rowids[write.command];
             const Status written = !write.next     ? table_.remove(rowid)
                                    : write.existed ? table_.update(rowid, *write.next)
                                                    : table_.insert(*write.next);
             if (!written) return written.failure();
+            if (!write.existed) rowid = sqlite3_last_insert_rowid(writer_.get());
         }
         return Executed{input.now, std::move(planned.answers)};
+    };
+    std::chrono::steady_clock::time_point written;
+    auto result = synced_transaction(executed, [&] {
+        for (Write& write : writes)
+            if (write.next) open_records_.keep(rowids[write.command], std::move(*write.next));
+        written = std::chrono::steady_clock::now();
     });
+    if (result) result->waited = std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now() - written);
+    return result;
 }
 
 // ---- reading and keeping ---------------------------------------------------------------------------------------
@@ -384,6 +431,7 @@ Result<std::optional<Record>> SqliteStore::find(const OperationId& id) {
     auto stored = reader_table_.load(id);
     if (!stored) return stored.failure();
     if (auto* failure = std::get_if<Failure>(&stored->found)) return std::move(*failure);
+    if (auto lasts = log_.through(log_.last()); !lasts) return lasts.failure();  // I10: what was read may be newer
     return std::get<std::optional<Record>>(std::move(stored->found));
 }
 
@@ -448,9 +496,8 @@ Result<TimePoint> SqliteStore::least_progress() {
 }
 
 Result<Swept> SqliteStore::sweep(std::size_t limit, bool accept_clock) {
-    const std::lock_guard lock(writer_mutex_);
     if (!writer_) return only_reading("sweep");
-    return transaction([&]() -> Result<Swept> {
+    const auto drop_what_is_due = [&]() -> Result<Swept> {
         const TimePoint now = options_.clock();
         const auto last = meta("swept_at");
         if (!last) return last.failure();
@@ -489,7 +536,8 @@ Result<Swept> SqliteStore::sweep(std::size_t limit, bool accept_clock) {
             if (auto written = table_.insert(*decision.next); !written) return written.failure();
         }
         return swept;
-    });
+    };
+    return synced_transaction(drop_what_is_due, [] {});
 }
 
 }  // namespace

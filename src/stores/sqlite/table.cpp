@@ -41,6 +41,7 @@ Result<OperationTable> OperationTable::prepare(sqlite3* connection) {
         {table.remove_, "delete from semel_operation where rowid = ?1"},
         {table.token_, "select value from semel_meta where name = 'token'"},
         {table.save_token_, "update semel_meta set value = ?1 where name = 'token'"},
+        {table.version_, "pragma data_version"},
     };
     for (const auto& [into, sql] : all) {
         auto statement = Statement::prepare(connection, sql);
@@ -113,6 +114,14 @@ Status OperationTable::save_next_token(Token token) {
     save_token_.bind(1, static_cast<std::int64_t>(token.value));
     if (save_token_.run() != SQLITE_DONE) return failure_of(connection_, "write the token counter");
     return Done{};
+}
+
+Result<std::int64_t> OperationTable::data_version() {
+    const int result = version_.step();
+    const std::int64_t version = version_.integer(0);
+    version_.reset();
+    if (result != SQLITE_ROW) return failure_of(connection_, "read the version of the data");
+    return version;
 }
 
 }  // namespace semel::sqlite

@@ -28,6 +28,9 @@ public:
     Result<Token> next_token();
     Status save_next_token(Token token);
 
+    /// Changes with every commit of another connection, and with none of this one.
+    Result<std::int64_t> data_version();
+
     [[nodiscard]] sqlite3* connection() const { return connection_; }
 
 private:
@@ -40,6 +43,7 @@ private:
     Statement remove_;
     Statement token_;
     Statement save_token_;
+    Statement version_;
 };
 
 /// Reads the columns `rowid, op, token, due, state, scope, key, record, outcome`.

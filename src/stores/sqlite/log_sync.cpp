@@ -1,0 +1,55 @@
+#include "stores/sqlite/log_sync.hpp"
+
+namespace semel::sqlite {
+
+Status LogSync::attach(sqlite3* writer) {
+    const int result = sqlite3_file_control(writer, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log_);
+    if (result == SQLITE_OK && log_ != nullptr && log_->pMethods != nullptr) return Done{};
+    return failure_of(writer, "find the write-ahead log");
+}
+
+std::uint64_t LogSync::written() {
+    const std::lock_guard lock(mutex_);
+    return ++written_;
+}
+
+std::uint64_t LogSync::last() const {
+    const std::lock_guard lock(mutex_);
+    return written_;
+}
+
+Status LogSync::through(std::uint64_t commit) {
+    std::unique_lock lock(mutex_);
+    while (synced_ < commit) {
+        if (failed_) return Failure{Code::indeterminate, "sync the write-ahead log: the disk failed"};
+        if (syncing_) {
+            over_.wait(lock);
+            continue;
+        }
+        syncing_ = true;
+        const std::uint64_t covered = written_;
+        lock.unlock();
+        const int result = log_->pMethods->xSync(log_, SQLITE_SYNC_NORMAL);
+        lock.lock();
+        syncing_ = false;
+        if (result == SQLITE_OK)
+            synced_ = covered;
+        else
+            failed_ = true;
+        over_.notify_all();
+    }
+    return Done{};
+}
+
+void LogSync::fail() {
+    const std::lock_guard lock(mutex_);
+    failed_ = true;
+    over_.notify_all();
+}
+
+bool LogSync::failed() const {
+    const std::lock_guard lock(mutex_);
+    return failed_;
+}
+
+}  // namespace semel::sqlite
