@@ -54,30 +54,47 @@ void measure_throughput(const ConsumeSettings& settings, Report& report) {
                 return of(count, work(filled.topic(), count));
             };
         };
-        const auto semel = [&](const std::string& topic, int count) {
-            return run_semel(*broker, topic, count, settings.postgres).seconds;
+        const auto semel = [&](int lanes) {
+            return [&, lanes](const std::string& topic, int count) {
+                return run_semel(*broker, topic, count, settings.postgres, lanes).seconds;
+            };
         };
         const auto textbook = [&](const std::string& topic, int count) {
             return run_textbook(*broker, topic, count, settings.postgres);
         };
+        const auto by_hand = [&](int connections) {
+            return [&, connections]() -> Run {
+                database.reset();
+                return of(settings.messages, run_batches(settings.messages, settings.postgres, connections));
+            };
+        };
+        const double share1 = 0.01;
+        const double share30 = 1.0 / 3;
         Rounds rounds;
         const Contender& raw = rounds.add(
             "client alone", with(settings.messages, 0,
                                  [&](const std::string& topic, int count) { return run_raw(*broker, topic, count); }));
         const Contender& book = rounds.add("textbook loop", with(settings.textbook_messages, 0, textbook));
-        const Contender& limit = rounds.add("database, batches of 256 by hand", [&]() -> Run {
-            database.reset();
-            return of(settings.messages, run_batches(settings.messages, settings.postgres));
-        });
-        const Contender& mine = rounds.add("Semel", with(settings.messages, 0, semel));
-        const Contender& mine1 = rounds.add("Semel, 1 % duplicates", with(settings.messages, 0.01, semel));
-        const Contender& mine30 = rounds.add("Semel, 30 % duplicates", with(settings.messages, 1.0 / 3, semel));
+        const Contender& limit = rounds.add("database, batches of 256 by hand", by_hand(1));
+        const Contender& mine = rounds.add("Semel, two lanes", with(settings.messages, 0, semel(2)));
+        const Contender& mine1 =
+            rounds.add("Semel, two lanes, 1 % duplicates", with(settings.messages, share1, semel(2)));
+        const Contender& mine30 =
+            rounds.add("Semel, two lanes, 30 % duplicates", with(settings.messages, share30, semel(2)));
+        const Contender& one = rounds.add("Semel, one lane", with(settings.messages, 0, semel(1)));
+        const Contender& one1 =
+            rounds.add("Semel, one lane, 1 % duplicates", with(settings.messages, share1, semel(1)));
+        const Contender& one30 =
+            rounds.add("Semel, one lane, 30 % duplicates", with(settings.messages, share30, semel(1)));
+        const Contender& limit2 = rounds.add("database, by hand, two connections", by_hand(2));
         const Contender& book30 =
-            rounds.add("textbook loop, 30 % duplicates", with(settings.textbook_messages, 1.0 / 3, textbook));
+            rounds.add("textbook loop, 30 % duplicates", with(settings.textbook_messages, share30, textbook));
         rounds.run(settings.rounds);
-        Table table({name, "messages/s", "of the textbook loop"});
-        for (const Contender* each : {&raw, &limit, &book, &mine, &mine1, &mine30, &book30}) {
-            table.add({each->name, per_second(*each), fmt::format("{:.1f}", ratio(*each, book))});
+        Table table({name, "messages/s", "of the textbook loop", "of by hand"});
+        for (const Contender* each :
+             {&raw, &limit, &limit2, &book, &mine, &mine1, &mine30, &one, &one1, &one30, &book30}) {
+            table.add({each->name, per_second(*each), fmt::format("{:.1f}", ratio(*each, book)),
+                       fmt::format("{:.2f}", ratio(*each, limit))});
             report.figure(fmt::format("{}/{}", name, each->name), median(each->figures.per_second));
         }
         Report::show(fmt::format("{}: messages of {} bytes into PostgreSQL", name, settings.body_bytes), table);
@@ -86,6 +103,9 @@ void measure_throughput(const ConsumeSettings& settings, Report& report) {
         report.at_least(name + ": Semel as a multiple of the textbook loop", ratio(mine, book), lower);
         report.at_least(name + ": the same with 1 % duplicates", ratio(mine1, book), lower);
         report.at_least(name + ": the same with 30 % duplicates", ratio(mine30, book), lower);
+        report.at_least(name + ": one lane as a multiple of the textbook loop", ratio(one, book), lower);
+        report.at_least(name + ": one lane with 1 % duplicates", ratio(one1, book), lower);
+        report.at_least(name + ": one lane with 30 % duplicates", ratio(one30, book), lower);
     }
 }
 
@@ -98,7 +118,7 @@ void measure_poison(const ConsumeSettings& settings, Report& report) {
                 database.reset();
                 const Filled filled(*broker, make_messages(name, settings.messages, settings.body_bytes, 0));
                 return of(settings.messages,
-                          run_semel(*broker, filled.topic(), settings.messages, settings.postgres, poison).seconds);
+                          run_semel(*broker, filled.topic(), settings.messages, settings.postgres, 2, poison).seconds);
             };
         };
         Rounds rounds;

@@ -5,6 +5,8 @@
 #include <atomic>
 #include <charconv>
 #include <chrono>
+#include <deque>
+#include <span>
 #include <stdexcept>
 #include <thread>
 
@@ -168,19 +170,31 @@ void run_textbook_until(test::Broker& broker, const std::string& topic, const st
     source->close();
 }
 
+namespace {
+
+std::vector<std::unique_ptr<Inbox>> open_inboxes(const std::string& uri, int lanes) {
+    std::vector<std::unique_ptr<Inbox>> inboxes;
+    for (int i = 0; i < lanes; ++i) {
+        auto inbox = postgres::open_inbox({.uri = uri});
+        if (!inbox) throw std::runtime_error(inbox.failure().message);
+        inboxes.push_back(std::move(*inbox));
+    }
+    return inboxes;
+}
+
+}  // namespace
+
 void run_semel_until(test::Broker& broker, const std::string& topic, const std::string& uri,
                      const std::stop_token& stop, std::atomic<std::uint64_t>& done) {
     ConsumerOptions options;
     options.name = "semel";
-    std::uint64_t handled = 0;
+    std::atomic<std::uint64_t> handled = 0;
     options.at = [&](std::string_view point) {
         if (point != "committed") return;
-        done = handled;
+        done = handled.load();
         done.notify_all();
     };
-    auto inbox = postgres::open_inbox({.uri = uri});
-    if (!inbox) throw std::runtime_error(inbox.failure().message);
-    auto consumer = Consumer::make(options, broker.open(topic, "semel"), std::move(*inbox), [&](Work& work) {
+    auto consumer = Consumer::make(options, broker.open(topic, "semel"), open_inboxes(uri, 2), [&](Work& work) {
         credit(work.transaction.postgres, account_of(work.event.data));
         ++handled;
     });
@@ -188,22 +202,24 @@ void run_semel_until(test::Broker& broker, const std::string& topic, const std::
     (void)(*consumer)->run(stop);
 }
 
-SemelRun run_semel(test::Broker& broker, const std::string& topic, int count, const std::string& uri, double poison) {
+SemelRun run_semel(test::Broker& broker, const std::string& topic, int count, const std::string& uri, int lanes,
+                   double poison) {
     ConsumerOptions options;
     options.name = "semel";
     options.retries = {.tries_max = 1};
     std::atomic<Steady::rep> began = 0;
-    auto inbox = postgres::open_inbox({.uri = uri});
-    if (!inbox) throw std::runtime_error(inbox.failure().message);
     std::atomic<std::uint64_t> news = 0;
     options.at = [&](std::string_view point) {
-        if (point == "claimed" && began == 0) began = Steady::now().time_since_epoch().count();
+        if (point == "claimed" && began == 0) {
+            Steady::rep nobody = 0;
+            began.compare_exchange_strong(nobody, Steady::now().time_since_epoch().count());
+        }
         if (point != "acknowledged") return;
         ++news;
         news.notify_all();
     };
     const int every = poison > 0 ? static_cast<int>(1 / poison) : 0;
-    auto consumer = Consumer::make(options, broker.open(topic, "semel"), std::move(*inbox), [&](Work& work) {
+    auto consumer = Consumer::make(options, broker.open(topic, "semel"), open_inboxes(uri, lanes), [&](Work& work) {
         if (every > 0 && std::hash<std::string>{}(work.event.id) % static_cast<std::size_t>(every) == 0)
             throw std::runtime_error("poison");
         credit(work.transaction.postgres, account_of(work.event.data));
@@ -222,23 +238,42 @@ SemelRun run_semel(test::Broker& broker, const std::string& topic, int count, co
     return run;
 }
 
-double run_batches(int count, const std::string& uri) {
-    const Postgres database(uri);
+namespace {
+
+/// Batches of 256 of those messages whose account is this connection's.
+void write_batches(const Postgres& database, int count, int connections, int mine) {
     PGconn* connection = database.raw();
-    const auto began = Steady::now();
-    for (int at = 0; at < count; at += 256) {
-        const int size = std::min(256, count - at);
+    std::vector<int> numbers;
+    for (int i = 0; i < count; ++i)
+        if (i % accounts % connections == mine) numbers.push_back(i);
+    constexpr std::size_t batch = 256;
+    for (std::size_t at = 0; at < numbers.size(); at += batch) {
+        const auto some = std::span(numbers).subspan(at, std::min(batch, numbers.size() - at));
         must(PQexec(connection, "begin"), connection);
-        std::string ids = "{";
-        for (int i = 0; i < size; ++i) ids += fmt::format("{}credit-{}", i == 0 ? "" : ",", at + i);
+        std::string ids;
+        for (const int i : some) ids += fmt::format("{}credit-{}", ids.empty() ? "{" : ",", i);
         ids += "}";
         const char* values[] = {ids.c_str()};
         must(PQexecParams(connection,
                           "insert into seen (id) select * from unnest($1::text[]) on conflict do nothing returning id",
                           1, nullptr, values, nullptr, nullptr, 0),
              connection);
-        for (int i = 0; i < size; ++i) credit(connection, (at + i) % accounts);
+        for (const int i : some) credit(connection, i % accounts);
         must(PQexec(connection, "commit"), connection);
+    }
+}
+
+}  // namespace
+
+double run_batches(int count, const std::string& uri, int connections) {
+    std::deque<Postgres> databases;
+    for (int i = 0; i < connections; ++i) databases.emplace_back(uri);
+    const auto began = Steady::now();
+    {
+        std::vector<std::jthread> threads;
+        for (int i = 0; i < connections; ++i)
+            threads.emplace_back(
+                [&, i] { write_batches(databases[static_cast<std::size_t>(i)], count, connections, i); });
     }
     return seconds_since(began);
 }

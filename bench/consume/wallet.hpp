@@ -48,14 +48,14 @@ struct SemelRun {
     ConsumerCounts counts{};
 };
 /// Until `count` messages have met their fate. `poison`: the share of ids whose handler fails for good.
-SemelRun run_semel(test::Broker& broker, const std::string& topic, int count, const std::string& uri,
+SemelRun run_semel(test::Broker& broker, const std::string& topic, int count, const std::string& uri, int lanes,
                    double poison = 0);
 /// One after the other as they come, until stopped; `done` counts the commits.
 void run_textbook_until(test::Broker& broker, const std::string& topic, const std::string& uri,
                         const std::stop_token& stop, std::atomic<std::uint64_t>& done);
 void run_semel_until(test::Broker& broker, const std::string& topic, const std::string& uri,
                      const std::stop_token& stop, std::atomic<std::uint64_t>& done);
-/// No broker: batches of 256 written by hand.
-double run_batches(int count, const std::string& uri);
+/// No broker: batches of 256 written by hand. With several connections each has accounts of its own, as lanes do.
+double run_batches(int count, const std::string& uri, int connections);
 
 }  // namespace semel::bench

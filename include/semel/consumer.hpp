@@ -14,6 +14,7 @@
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "semel/envelope.hpp"
 #include "semel/inbox.hpp"
@@ -78,7 +79,8 @@ struct ConsumerOptions {
     /// Told of what a person should know: failures of the broker and the database, messages that fail or die. Called by
     /// several threads; must not throw.
     std::function<void(std::string_view)> log{};
-    /// For tests: called at named points ("claimed", "handled", "committed", "acknowledged"; with steps also "step").
+    /// For tests: called at named points ("claimed", "handled", "committed", "acknowledged"; with steps also "step"), by
+    /// several threads.
     std::function<void(std::string_view)> at{};
 };
 
@@ -140,6 +142,12 @@ public:
     /// `invalid` names the option that is wrong.
     static Result<std::unique_ptr<Consumer>> make(ConsumerOptions options, std::unique_ptr<Source> source,
                                                   std::unique_ptr<Inbox> inbox, Handler handler);
+    /// With a lane for each inbox, at least one: as many transactions at once, so that one batch is handled while another is
+    /// claimed or committed. Messages with the same ordering key go to the same lane, in their order. Each lane has a thread
+    /// and a copy of `handler`: what the copies refer to is used by all of them at once. For PostgreSQL, where a handler
+    /// mostly waits for answers (docs/speed.md); SQLite has one writer, and further lanes only wait for it.
+    static Result<std::unique_ptr<Consumer>> make(ConsumerOptions options, std::unique_ptr<Source> source,
+                                                  std::vector<std::unique_ptr<Inbox>> inboxes, Handler handler);
     /// With steps: each message holds a lease in the ledger, and is not batched. `committer` is of the same database.
     static Result<std::unique_ptr<Consumer>> make(ConsumerOptions options, std::unique_ptr<Source> source,
                                                   std::unique_ptr<Inbox> inbox, StepHandler handler,

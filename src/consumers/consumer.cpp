@@ -1,12 +1,13 @@
 // The message loop: one thread talks to the broker, others work.
 //
 //   pump (the thread of `run`)                        lane (one per worker)
-//   fetch ──────── messages, by ordering key ───────> waits, takes what has gathered
+//   fetch, read ── messages, by ordering key ───────> waits, takes what has gathered
 //   keep, renew leases while lanes work               engine: claim, handle, commit
 //   acknowledge <──── what is committed ───────────── done
 //
 // Only the pump uses the source, so a slow handler never keeps the broker waiting for a sign of life; only the lane uses its
-// inbox. Nothing is acknowledged that a lane has not reported, and a lane reports after its commit.
+// inbox. Nothing is acknowledged that a lane has not reported, and a lane reports after its commit. Lanes share no
+// transaction: what a crash leaves of one is as if the others were other consumers of the group.
 #include "semel/consumer.hpp"
 
 #include <fmt/format.h>
@@ -41,10 +42,30 @@ constexpr Duration shelf_look_every = std::chrono::seconds{1};
 constexpr Duration shelf_look_soonest = std::chrono::milliseconds{20};
 constexpr Duration stop_flush_wait = std::chrono::seconds{5};
 
+/// A longer message is read when its turn comes: what has been read takes as much memory again.
+constexpr std::size_t read_ahead_bytes_max = std::size_t{64} << 10;
+
 struct Parcel {
     Delivery delivery{};
     Steady::time_point not_before{};
+    std::optional<Item> read{};  ///< ahead, without its message; for the first time that it is tried
 };
+
+Parcel parcel_of(Delivery delivery, const ConsumerOptions& options) {
+    Parcel parcel{std::move(delivery)};
+    if (parcel.delivery.message.body.size() > read_ahead_bytes_max) return parcel;
+    parcel.read = read_item(parcel.delivery.message, options);
+    parcel.read->message = nullptr;  // it is about to move
+    return parcel;
+}
+
+/// The parcel has to stay where it is for as long as the item is used.
+Item item_of(Parcel& parcel, const ConsumerOptions& options) {
+    if (!parcel.read) return read_item(parcel.delivery.message, options);
+    Item item = *std::exchange(parcel.read, std::nullopt);
+    item.message = &parcel.delivery.message;
+    return item;
+}
 
 }  // namespace
 
@@ -55,10 +76,14 @@ public:
     Lane(Loop& loop, std::size_t number, std::unique_ptr<Inbox> inbox, std::unique_ptr<Engine> engine)
         : loop_(loop), number_(number), inbox_(std::move(inbox)), engine_(std::move(engine)) {}
 
+    /// Reads them, too: the lane's time is that of its transactions.
     void put(std::vector<Delivery> deliveries) {
+        std::vector<Parcel> parcels;
+        parcels.reserve(deliveries.size());
+        for (Delivery& delivery : deliveries) parcels.push_back(parcel_of(std::move(delivery), loop_.options_));
         {
             const std::lock_guard lock(mutex_);
-            for (Delivery& delivery : deliveries) ready_.push_back({std::move(delivery), {}});
+            std::ranges::move(parcels, std::back_inserter(ready_));
             load_ = ready_.size() + taken_;
             news_ = true;
         }
@@ -213,7 +238,7 @@ bool Loop::Lane::apply(std::vector<Parcel>& parcels, const std::stop_token& stop
     for (int contended = 0;;) {
         std::vector<Item> items;
         items.reserve(parcels.size());
-        for (const Parcel& parcel : parcels) items.push_back(read_item(parcel.delivery.message, loop_.options_));
+        for (Parcel& parcel : parcels) items.push_back(item_of(parcel, loop_.options_));
         const Status done = engine_->apply(items);
         if (done) {
             backoff_ = backoff_first;
@@ -514,13 +539,19 @@ bool Loop::flush(Duration wait) {
 
 Status Loop::note_progress(std::size_t lane, Inbox& inbox, TimePoint now) {
     TimePoint progress;
+    bool first = false;
     {
         const std::lock_guard lock(mutex_);
+        first = began_[lane] == TimePoint{};
         if (since_ == TimePoint{}) since_ = now;
         progress = progress_;
         // This lane is at nothing else: what it settles from here on is settled later than now, and what it has settled is
         // among what the next flush tells the broker.
         began_[lane] = now;
+    }
+    // Not in a batch: the first ones of the other lanes would wait for all of it.
+    if (first) {
+        if (auto made = make_group(inbox, options_.name); !made) return made;
     }
     return semel::note_progress(inbox, options_.name, member_, progress, now, since_);
 }
@@ -658,10 +689,21 @@ struct BatchEngine final : Engine {
 
 Result<std::unique_ptr<Consumer>> Consumer::make(ConsumerOptions options, std::unique_ptr<Source> source,
                                                  std::unique_ptr<Inbox> inbox, Handler handler) {
+    std::vector<std::unique_ptr<Inbox>> inboxes;
+    inboxes.push_back(std::move(inbox));
+    return make(std::move(options), std::move(source), std::move(inboxes), std::move(handler));
+}
+
+Result<std::unique_ptr<Consumer>> Consumer::make(ConsumerOptions options, std::unique_ptr<Source> source,
+                                                 std::vector<std::unique_ptr<Inbox>> inboxes, Handler handler) {
     if (auto fine = check(options); !fine) return fine.failure();
+    if (inboxes.empty())
+        return Failure{Code::invalid, fmt::format("consumer {}: it needs an inbox to work with", options.name)};
     auto loop = std::make_unique<Loop>(std::move(options), std::move(source));
-    Inbox& mine = *inbox;
-    loop->add_lane(std::move(inbox), std::make_unique<BatchEngine>(loop->options(), mine, std::move(handler)));
+    for (std::unique_ptr<Inbox>& inbox : inboxes) {
+        Inbox& mine = *inbox;
+        loop->add_lane(std::move(inbox), std::make_unique<BatchEngine>(loop->options(), mine, handler));
+    }
     return std::unique_ptr<Consumer>(new Consumer(std::move(loop)));
 }
 

@@ -12,14 +12,14 @@ std::int64_t integer(const SqlValue& value) {
     return number == nullptr ? 0 : *number;
 }
 
+}  // namespace
+
 Status make_group(Inbox& inbox, const std::string& consumer) {
     const SqlValue values[] = {consumer};
     auto made = inbox.ask("insert into semel.consumer (name) values ($1) on conflict (name) do nothing", values);
     if (!made) return made.failure();
     return Done{};
 }
-
-}  // namespace
 
 Result<GroupState> begin_for_group(Inbox& inbox, const std::string& consumer) {
     constexpr std::string_view sql =

@@ -15,6 +15,9 @@ struct GroupState {
     bool shelf_in_use = false;  ///< some message waits for its next try
 };
 
+/// Makes the group if it is not there; inside the open transaction. Others that begin meanwhile wait for its end.
+Status make_group(Inbox& inbox, const std::string& consumer);
+
 /// Begins a transaction with the group as it stands; made if it is not there. The generation cannot change before that
 /// transaction has ended.
 Result<GroupState> begin_for_group(Inbox& inbox, const std::string& consumer);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <condition_variable>
 #include <set>
 #include <thread>
 
@@ -57,7 +58,9 @@ protected:
     }
 
     std::unique_ptr<Consumer> consumer(Handler handler) {
-        auto made = Consumer::make(options_, broker_.open(), database_->inbox(), std::move(handler));
+        std::vector<std::unique_ptr<Inbox>> inboxes;
+        for (int i = 0; i < lanes_; ++i) inboxes.push_back(database_->inbox());
+        auto made = Consumer::make(options_, broker_.open(), std::move(inboxes), std::move(handler));
         if (!made) throw std::runtime_error(made.failure().message);
         return std::move(*made);
     }
@@ -99,6 +102,7 @@ protected:
     ScriptedBroker broker_;
     std::unique_ptr<Database> database_;
     ConsumerOptions options_;
+    int lanes_ = 1;
     ConsumerCounts counts_;
     std::mutex log_mutex_;
     std::string log_;
@@ -505,6 +509,140 @@ TEST_P(ConsumerTest, TwoConsumersOfOneGroupShareTheWork) {
     }
     EXPECT_EQ(effects(), 200);
     EXPECT_EQ(one->counts().applied + two->counts().applied, 200u);
+}
+
+TEST_P(ConsumerTest, LanesShareTheWorkAndEachMessageIsAppliedOnce) {
+    lanes_ = 3;
+    options_.batch_max = 16;
+    // Copies with and without an ordering key: the latter may meet in two lanes.
+    for (int i = 0; i < 600; ++i)
+        broker_.publish(event(fmt::format("m{}", i % 200), "1", i % 2 == 0 ? fmt::format("key-{}", i % 10) : ""));
+    run(write, [&] { return all_acknowledged(); });
+    EXPECT_EQ(effects(), 200);
+    EXPECT_EQ(number("select count(distinct id) from effect"), 200);
+    EXPECT_EQ(settled(), 200);
+    EXPECT_EQ(counts_.applied, 200u);
+    EXPECT_EQ(counts_.duplicates, 400u);
+    // Nobody has left anything in the books.
+    EXPECT_EQ(number("select count(*) from semel.consumer_member"), 0);
+}
+
+TEST_P(ConsumerTest, ALaneHandlesWhileAnotherDoes) {
+    if (GetParam() == "sqlite") GTEST_SKIP() << "one writer";
+    lanes_ = 2;
+    // One at a time, and each waits until somebody else is at one: a single lane would wait for ever.
+    options_.batch_max = 1;
+    for (int i = 0; i < 2; ++i) broker_.publish(event(fmt::format("m{}", i), "1"));
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::set<std::thread::id> inside;
+    run(
+        [&](Work& work) {
+            write(work);
+            std::unique_lock lock(mutex);
+            inside.insert(std::this_thread::get_id());
+            changed.notify_all();
+            if (!changed.wait_for(lock, std::chrono::seconds{15}, [&] { return inside.size() == 2; }))
+                throw Reject("nobody came");
+        },
+        [&] { return all_acknowledged(); });
+    EXPECT_EQ(inside.size(), 2u);
+    EXPECT_EQ(effects(), 2);
+}
+
+TEST_P(ConsumerTest, LanesKeepTheOrderOfEachKeyAlsoBehindOneThatFailed) {
+    lanes_ = 3;
+    options_.batch_max = 8;
+    constexpr int keys = 12;
+    constexpr int each = 15;
+    for (int i = 0; i < each; ++i)
+        for (int key = 0; key < keys; ++key)
+            broker_.publish(event(fmt::format("k{}-{}", key, i), std::to_string(i), fmt::format("key-{}", key)));
+    // The books tell the order: each entry notes what was there before it.
+    database_->run("create table done (key text primary key, last integer not null)");
+    for (int key = 0; key < keys; ++key) database_->run(fmt::format("insert into done values ('key-{}', -1)", key));
+    database_->run("create table late (id text not null)");
+    run(
+        [&](Work& work) {
+            if (work.event.data == "4" && work.message.ordering_key.ends_with("1") && work.tries < 3)
+                throw std::runtime_error("not yet");
+            const std::string& key = work.message.ordering_key;
+            execute(work.transaction,
+                    fmt::format("insert into late select '{}' from done where key = '{}' and last <> {} - 1",
+                                work.event.id, key, work.event.data));
+            execute(work.transaction, fmt::format("update done set last = {} where key = '{}'", work.event.data, key));
+            write(work);
+        },
+        [&] { return all_acknowledged() && effects() == keys * each; });
+    EXPECT_EQ(number("select count(*) from late"), 0);
+    EXPECT_EQ(number(fmt::format("select count(*) from done where last = {}", each - 1)), keys);
+    EXPECT_EQ(counts_.failed, 4u);  // key-1 and key-11, twice each
+    EXPECT_EQ(shelved(), 0);
+}
+
+TEST_P(ConsumerTest, AConsumerWithoutAnInboxIsRefused) {
+    lanes_ = 0;
+    EXPECT_THROW(consumer(write), std::runtime_error);
+}
+
+TEST_P(ConsumerTest, ABatchThatMetADeadlockIsAppliedAgain) {
+    if (GetParam() == "sqlite") GTEST_SKIP() << "nothing inside of its transactions is contended";
+    for (int i = 0; i < 10; ++i) broker_.publish(event(fmt::format("m{}", i), std::to_string(i)));
+    std::atomic<int> deadlocks = 0;
+    run(
+        [&](Work& work) {
+            write(work);
+            if (work.event.id == "m7" && deadlocks++ < 2)
+                execute(work.transaction, "do $$ begin raise exception using errcode = '40P01'; end $$");
+        },
+        [&] { return all_acknowledged(); });
+    EXPECT_EQ(deadlocks, 3);
+    EXPECT_EQ(effects(), 10);
+    EXPECT_EQ(number("select count(*) from effect where id = 'm' || data"), 10);
+    EXPECT_EQ(settled(), 10);
+    EXPECT_EQ(counts_.failed, 0u);
+}
+
+TEST_P(ConsumerTest, LongMessagesAreHandledAsShortOnesAre) {
+    const std::string body = fmt::format("\"{}\"", std::string(100'000, 'x'));
+    for (int i = 0; i < 6; ++i) broker_.publish(event(fmt::format("m{}", i / 2), i < 4 ? body : "1"));
+    run(write, [&] { return all_acknowledged(); });
+    EXPECT_EQ(effects(), 3);
+    EXPECT_EQ(number("select count(*) from effect where length(data) = 100002"), 2);
+    EXPECT_EQ(counts_.duplicates, 3u);
+}
+
+TEST_P(ConsumerTest, AFailureTakesNoClaimOfOthersAwayWhateverTheyMet) {
+    // What the claims of one batch meet: nothing, something settled, something released.
+    broker_.ignore_acknowledgements(true);
+    for (int i = 0; i < 3; ++i) broker_.publish(event(fmt::format("m{}", i), "1"));
+    run(write, [&] { return effects() == 3; });
+    broker_.ignore_acknowledgements(false);
+    {
+        auto store = database_->store();
+        auto committer = std::move(*Committer::start(*store));
+        auto scope = Scope::make("", options_.name);
+        auto key = Key::parse("/test m3");
+        ASSERT_TRUE(scope.ok() && key.ok());
+        const Operation operation{std::move(*scope), std::move(*key)};
+        auto claimed = committer->claim({.operation = operation, .fingerprint = {}, .attempt = {}, .correlation = {}});
+        ASSERT_TRUE(claimed.ok()) << claimed.failure().message;
+        const auto& mine = std::get<Claimed>(*claimed);
+        ASSERT_TRUE(committer->release({operation.id(), mine.token, mine.attempt}).ok());
+    }
+    broker_.redeliver();
+    for (int i = 3; i < 9; ++i) broker_.publish(event(fmt::format("m{}", i), "1"));
+    options_.retries.tries_max = 1;
+    run(
+        [&](Work& work) {
+            write(work);
+            if (work.event.id == "m6") throw std::runtime_error("never");
+        },
+        [&] { return all_acknowledged(); });
+    EXPECT_EQ(effects(), 8);
+    EXPECT_EQ(number("select count(distinct id) from effect"), 8);
+    EXPECT_EQ(settled(), 9);
+    EXPECT_EQ(dead(), 1);
 }
 
 TEST_P(ConsumerTest, IdsThatTheBrokerCouldStillRedeliverAreNotSwept) {

@@ -1,6 +1,6 @@
 // A consumer process that dies on command: wallet_consumer BROKER TOPIC GROUP DATABASE MEMBERS [POINT COUNT]
 //
-// Runs MEMBERS consumers of one group until SIGTERM. With a POINT it kills itself with SIGKILL the COUNTth time it gets there.
+// Runs MEMBERS consumers of one group until SIGTERM, on PostgreSQL with two lanes each. With a POINT it kills itself with SIGKILL the COUNTth time it gets there.
 #include <signal.h>
 
 #include <atomic>
@@ -40,8 +40,10 @@ int main(int argc, char** argv) {
     tuning.unacknowledged_max = 100;
     std::vector<std::unique_ptr<Consumer>> members;
     for (int i = 0; i < std::atoi(argv[5]); ++i) {
-        auto made =
-            Consumer::make(options, broker->open(argv[2], argv[3], tuning), open_inbox_at(argv[4]), apply_credit);
+        std::vector<std::unique_ptr<Inbox>> inboxes;
+        inboxes.push_back(open_inbox_at(argv[4]));
+        if (inboxes[0]->transaction().postgres != nullptr) inboxes.push_back(open_inbox_at(argv[4]));
+        auto made = Consumer::make(options, broker->open(argv[2], argv[3], tuning), std::move(inboxes), apply_credit);
         if (!made) {
             std::fprintf(stderr, "%s\n", made.failure().message.c_str());
             return 1;

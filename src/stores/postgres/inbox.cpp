@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "base/assert.hpp"
 #include "base/bytes.hpp"
@@ -88,9 +89,12 @@ public:
 private:
     /// A statement that goes with the next round trip.
     struct Told {
-        std::string sql;
+        const char* sql;  ///< stays where it is
         Params params;
+        bool kept = true;
     };
+    Told told(std::string_view sql, std::span<const SqlValue> parameters);
+    void send(const Told& statement);
     void send_told();
     std::variant<std::vector<Rows>, Failure> round_trip(std::string_view tried);
     Status run(const char* sql, std::string_view tried);
@@ -107,7 +111,8 @@ private:
     std::uint64_t tokens_used_ = 0;
     bool marked_ = false;
     std::vector<Told> told_;
-    std::map<OperationId, Record> claimed_;  // in this transaction, without their outcomes
+    std::set<std::string, std::less<>> statements_;  // that were told: few, and they stay where they are
+    std::map<OperationId, Record> claimed_;          // in this transaction, without their outcomes
 };
 
 /// Called by libpq for what happens on the connection.
@@ -140,10 +145,26 @@ std::variant<std::vector<Rows>, Failure> PostgresInbox::round_trip(std::string_v
     return std::get<0>(std::move(answered));
 }
 
+PostgresInbox::Told PostgresInbox::told(std::string_view sql, std::span<const SqlValue> parameters) {
+    // A kept one has the types of its first parameters, and a null has none.
+    const bool typed = std::ranges::none_of(
+        parameters, [](const SqlValue& value) { return std::holds_alternative<std::monostate>(value); });
+    auto known = statements_.find(sql);
+    if (known == statements_.end()) known = statements_.emplace(sql).first;
+    return {known->c_str(), params_of(parameters), typed};
+}
+
+void PostgresInbox::send(const Told& statement) {
+    if (statement.kept)
+        wire_->send_kept(statement.sql, statement.params);
+    else
+        wire_->send(statement.sql, statement.params);
+}
+
 /// What was told and not sent yet goes before whatever is sent next.
 void PostgresInbox::send_told() {
     wire_->pipelined();
-    for (const Told& told : told_) wire_->send(told.sql.c_str(), told.params);
+    for (const Told& statement : told_) send(statement);
     told_.clear();
 }
 
@@ -156,14 +177,14 @@ Result<Inbox::Begun> PostgresInbox::begin_and_ask(std::string_view sql, std::spa
     if (!wire_ || !wire_->usable() || PQtransactionStatus(wire_->raw()) != PQTRANS_IDLE) {
         if (auto connected = connect(); !connected) return connected.failure();
     }
-    const std::string first(sql);
+    const Told first = told(sql, parameters);
     for (const bool again : {false, true}) {
         wire_->pipelined();
         wire_->send("begin isolation level read committed read write");
         Params limit;
         limit.text(fmt::format("{}ms", claim_lock_timeout / std::chrono::milliseconds{1}));
         wire_->send_kept("select set_config('lock_timeout', $1, true)", limit);
-        wire_->send(first.c_str(), params_of(parameters));
+        send(first);
         // I5, I3: the clock and the tokens after the locks.
         wire_->send_kept(
             "select (extract(epoch from clock_timestamp()) * 1000000)::bigint, nextval('semel.token'), "
@@ -318,12 +339,7 @@ Result<std::vector<TransactionClaim>> PostgresInbox::claim(std::span<const Inbox
         }
     }
     if (present.empty()) return answers;
-    auto all = answer_present(claims, std::move(answers), present);
-    // Some of them may have been claimed after the mark.
-    if (all) {
-        if (auto marked = mark(); !marked) return marked.failure();
-    }
-    return all;
+    return answer_present(claims, std::move(answers), present);
 }
 
 /// The claims that met a row.
@@ -342,6 +358,7 @@ Result<std::vector<TransactionClaim>> PostgresInbox::answer_present(std::span<co
     const Rows& settled = std::get<0>(answered).back();
     std::map<OperationId, int> place;
     for (int at = 0; at < settled.count(); ++at) place.emplace(id_at(settled, at), at);
+    bool claimed_after_mark = false;
     for (std::size_t n = 0; n < present.size(); ++n) {
         const InboxClaim& wanted = claims[present[n]];
         OnceOptions options{wanted.retention, std::nullopt, wanted.correlation};
@@ -353,6 +370,7 @@ Result<std::vector<TransactionClaim>> PostgresInbox::answer_present(std::span<co
                 return Failure{Code::contended,
                                fmt::format("claim {}: another transaction has it", wanted.operation.text())};
             answers[present[n]] = std::move(*answer);
+            claimed_after_mark = true;
             continue;
         }
         Found found = found_in(settled, at->second);
@@ -367,6 +385,9 @@ Result<std::vector<TransactionClaim>> PostgresInbox::answer_present(std::span<co
                                                [](Mismatch& mismatch) -> TransactionClaim { return mismatch; },
                                                [](auto&) -> TransactionClaim { return RetryTransaction{}; }},
                                          decision.answer);
+    }
+    if (claimed_after_mark) {
+        if (auto marked = mark(); !marked) return marked.failure();
     }
     return answers;
 }
@@ -417,6 +438,7 @@ Result<std::vector<SqlRow>> PostgresInbox::ask(std::string_view sql, std::span<c
     if (!wire_ || !wire_->usable()) return Failure{Code::unavailable, "there is no connection"};
     const std::string statement(sql);
     send_told();
+    // Planned each time: how much is on the shelf changes what the best plan is.
     wire_->send(statement.c_str(), params_of(parameters));
     auto answered = round_trip(statement.substr(0, 60));
     if (auto* failure = std::get_if<Failure>(&answered)) return std::move(*failure);
@@ -424,7 +446,7 @@ Result<std::vector<SqlRow>> PostgresInbox::ask(std::string_view sql, std::span<c
 }
 
 void PostgresInbox::tell(std::string_view sql, std::span<const SqlValue> parameters) {
-    told_.push_back({std::string(sql), params_of(parameters)});
+    told_.push_back(told(sql, parameters));
 }
 
 }  // namespace
