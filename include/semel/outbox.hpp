@@ -3,6 +3,7 @@
 // semel/postgres.hpp and semel/sqlite.hpp have `stage`; services in other languages call semel.stage (docs/outbox.md).
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -42,10 +43,11 @@ struct OutboxRow {
     StagedEvent staged{};
 };
 
-/// At most so many events of a shard.
+/// At most so many events of a shard, up to the one whose data reaches so many bytes.
 struct OutboxReading {
     std::int16_t shard = 0;
     std::size_t limit = 0;
+    std::size_t bytes = 32U << 20;
 };
 
 /// The broker has refused an event.
@@ -114,8 +116,12 @@ public:
         std::span<const OutboxReading> read{};     ///< what is wanted of which shards
     };
     /// One durable transaction: removes, notes, then reads what is left of each shard, in order, without what is stopped.
-    /// Safe to repeat with more.
-    virtual Result<std::vector<OutboxRow>> turn(const Turn& turn) = 0;
+    /// Safe to repeat with more. The spans are read during the call; from then until the answer nothing else may be asked.
+    virtual void begin_turn(const Turn& turn) = 0;
+    /// The answer, once: empty if it has not come within that time. Called now and then until it has.
+    virtual std::optional<Result<std::vector<OutboxRow>>> turned(Duration wait) = 0;
+    /// Both.
+    Result<std::vector<OutboxRow>> turn(const Turn& turn);
 
     /// Whether staging in this relay's shards rings the bell.
     virtual Status ring(bool wanted) = 0;
@@ -144,5 +150,11 @@ public:
 
     [[nodiscard]] virtual std::string text() const = 0;  ///< for people, without credentials
 };
+
+inline Result<std::vector<OutboxRow>> OutboxTable::turn(const Turn& turn) {
+    begin_turn(turn);
+    while (true)
+        if (auto answer = turned(std::chrono::seconds{1})) return *std::move(answer);
+}
 
 }  // namespace semel

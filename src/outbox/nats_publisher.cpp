@@ -5,6 +5,7 @@
 // the connection that may still be calling.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -21,6 +22,7 @@ namespace {
 using Steady = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds answer_max{10};
+constexpr std::chrono::milliseconds gather_max{1};
 
 /// The stream answered that it does not take this message: it may be the only one.
 bool is_refusal(const jsPubAckErr& error) {
@@ -84,7 +86,7 @@ public:
             else if (why_.empty())
                 why_ = std::move(why);
         }
-        changed_.notify_one();
+        if (came_.size() >= enough_ || expected_.empty() || !why_.empty()) changed_.notify_one();
     }
     struct Came {
         std::vector<Receipt> receipts{};
@@ -93,7 +95,12 @@ public:
     };
     Came wait(Duration time) {
         std::unique_lock lock(mutex_);
-        changed_.wait_for(lock, time, [&] { return !came_.empty() || !why_.empty() || expected_.empty(); });
+        const auto enough = [&] { return came_.size() >= enough_ || !why_.empty() || expected_.empty(); };
+        // Of many the first few are not worth waking up for, as long as the others follow at once.
+        enough_ = std::clamp<std::size_t>(expected_.size() / 8, 1, 64);
+        changed_.wait_for(lock, std::min<Duration>(time, gather_max), enough);
+        enough_ = 1;
+        if (came_.empty()) changed_.wait_for(lock, time, enough);
         return {std::exchange(came_, {}), why_, expected_.size()};
     }
 
@@ -102,6 +109,7 @@ private:
     std::condition_variable changed_;
     std::unordered_map<const natsMsg*, OutboxPlace> expected_;
     std::vector<Receipt> came_;
+    std::size_t enough_ = 1;  // to wake up for
     std::string why_;
 };
 

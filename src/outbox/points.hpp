@@ -6,7 +6,7 @@
 
 namespace semel::outbox {
 
-enum class Point : std::uint8_t { after_read, after_publish, after_confirm, after_remove };
+enum class Point : std::uint8_t { after_read, after_publish, after_confirm, after_ask, after_remove };
 
 void reach(Point point);
 

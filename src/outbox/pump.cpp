@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ledger/mutation.hpp"
+#include "ledger/staged_event.hpp"
 #include "outbox/points.hpp"
 
 namespace semel::outbox {
@@ -13,8 +14,11 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-/// A round that has waited this long for receipts looks whether there is something else to do.
+/// What was read of a shard this long ago and is not all published is read again, beside what has been staged since.
 constexpr milliseconds round_max{100};
+/// While a turn is on its way receipts are waited for no longer than this: a part of the time that it has taken so far.
+constexpr milliseconds answer_slice_min{1};
+constexpr milliseconds answer_slice_max{20};
 /// Less is not read at once for turns that fail.
 constexpr std::size_t batch_min = 64;
 /// So many rows in a turn mean that the next one finds more without being told.
@@ -58,13 +62,17 @@ PumpState Pump::state() const {
 void Pump::run(const std::stop_token& stop) {
     while (!stop.stop_requested()) {
         if (clock_.steady() >= hold_next_) hold();
-        look_after();
+        if (!asked_) look_after();
         switch (round()) {
             case Went::on: break;
             case Went::idle: listen(stop); break;
-            case Went::wrong: sleep(stop, std::max(broker_pause_, store_pause(Part::turn))); break;
+            case Went::wrong:
+                finish_turn();
+                sleep(stop, std::max(broker_pause_, store_pause(Part::turn)));
+                break;
         }
     }
+    finish_turn();
     drain(drain_max);
     table_.leave();
 }
@@ -73,6 +81,9 @@ void Pump::run(const std::stop_token& stop) {
 
 /// With nothing on its way: a shard that is let go here is not published from two places.
 void Pump::hold() {
+    finish_turn();
+    forget_unsent();
+    stopped_.clear();  // what is read from now on is read anew
     const bool over = clock_.steady() >= held_until_;
     if (!over) drain(seconds{1});
     const auto sent = clock_.steady();
@@ -98,79 +109,169 @@ void Pump::hold() {
 
 // ---- one round -----------------------------------------------------------------------------------------------------
 
+/// Looks after the turn, hands over what may be handed over, and waits for what comes first.
 Pump::Went Pump::round() {
-    if (!turn()) return Went::wrong;
-    if (ready_.empty() && on_their_way_.empty()) {
-        // Nothing waits for the broker, so nothing is known against it.
-        if (std::exchange(broker_pause_, {}).count() != 0) note([](PumpState& state) { state.broker_down.clear(); });
-        return Went::idle;
+    if (!asked_ && due()) begin_turn();
+    if (asked_) {
+        const bool nothing_else = ready_.empty() && on_their_way_ == 0;
+        const bool whole = asked_->wanted.size() == shards_.size();
+        if (auto read = table_.turned(nothing_else ? Duration{sleep_slice} : Duration{0})) {
+            if (!hear(std::move(*read))) return Went::wrong;
+            if (whole && ready_.empty() && on_their_way_ == 0 && confirmed_.empty() && refused_.empty()) {
+                // Nothing waits for the broker, so nothing is known against it.
+                if (std::exchange(broker_pause_, {}).count() != 0)
+                    note([](PumpState& state) { state.broker_down.clear(); });
+                return Went::idle;
+            }
+        }
     }
-    reach(Point::after_read);
     // Without the lease nothing more is handed over; what is on its way is waited for all the same.
-    const bool held = clock_.steady() < held_until_;
-    if (!held) forget_unsent();
-    const Steady round_until = clock_.steady() + round_max;
-    const Steady until =
-        SEMEL_MUTATION(not_waited_without_the_lease, held, true) ? std::min(round_until, held_until_) : round_until;
-    bool well = true;
-    while (well && (!ready_.empty() || !on_their_way_.empty())) {
-        const auto left = std::chrono::duration_cast<Duration>(until - clock_.steady());
-        if (left <= Duration{0}) break;
-        well = send_ready();
-        if (!well) break;
-        reach(Point::after_publish);
-        well = collect(left);
+    if (clock_.steady() >= held_until_) forget_unsent();
+    if (ready_.empty() && on_their_way_ == 0) return Went::on;
+    if (!send_ready()) return Went::wrong;
+    reach(Point::after_publish);
+    return collect(patience()) ? Went::on : Went::wrong;
+}
+
+/// How long to wait for receipts before something else may have to be done.
+Duration Pump::patience() const {
+    const auto now = clock_.steady();
+    Duration most = round_max;
+    if (SEMEL_MUTATION(not_waited_without_the_lease, now < held_until_, true))
+        most = std::min(most, std::chrono::duration_cast<Duration>(held_until_ - now));
+    if (asked_)
+        most = std::min(most, std::clamp<Duration>(std::chrono::duration_cast<Duration>(now - asked_->at) / 4,
+                                                   answer_slice_min, answer_slice_max));
+    return std::max(most, Duration{0});
+}
+
+// ---- turns ---------------------------------------------------------------------------------------------------------
+
+/// Whether it is time for the next turn: nothing is in hand; or as many shards have been worked off as are being worked on;
+/// or there is one that takes long, in which others should not wait.
+bool Pump::due() const {
+    if (ready_.empty() && on_their_way_ == 0) return true;
+    const auto now = clock_.steady();
+    std::size_t at_work = 0;
+    for (const auto& [number, shard] : by_shard_) {
+        if (shard.rows == 0) continue;
+        if (now - shard.read_at >= round_max) return true;
+        ++at_work;
     }
-    forget_unsent();
-    return well ? Went::on : Went::wrong;
+    const auto worked_off = static_cast<std::size_t>(std::ranges::count_if(shards_, [&](std::int16_t number) {
+        const auto found = by_shard_.find(number);
+        return found == by_shard_.end() || (found->second.rows == 0 && !found->second.quiet);
+    }));
+    return worked_off > 0 && worked_off >= at_work;
+}
+
+/// Asks for what was confirmed to be removed, what was refused to be noted, and what is left of the shards of which nothing
+/// waits to be handed over. Of those that take long what waits is read again.
+void Pump::begin_turn() {
+    const auto now = clock_.steady();
+    if (now >= held_until_) shards_.clear();
+    const bool nothing_to_do = ready_.empty() && on_their_way_ == 0;
+    forget_unsent(now - round_max);
+    Asked& asked = asked_.emplace();
+    for (const OutboxReading& each : shares()) {
+        const Shard& shard = by_shard_[each.shard];
+        if (nothing_to_do || shard.rows == 0 || now - shard.read_at >= round_max) asked.wanted.push_back(each);
+    }
+    for (auto& [number, shard] : by_shard_)
+        if (now - shard.read_at >= round_max) shard.read_at = now;  // also of one that is no longer ours
+    asked.done = confirmed_.size();
+    asked.refused = refused_.size();
+    asked.at = now;
+    ++turns_;
+    table_.begin_turn({.done = confirmed_, .refused = refused_, .read = asked.wanted});
+    if (asked.done > 0) reach(Point::after_ask);
+}
+
+/// The answer to a turn. Since it was asked for, receipts have come: what they are about may be among what it has read. False:
+/// the database did not answer.
+bool Pump::hear(Result<std::vector<OutboxRow>> read) {
+    const Asked asked = *std::exchange(asked_, std::nullopt);
+    if (!read) {
+        store_failed(Part::turn, read.failure());
+        batch_ = std::max(std::min(batch_min, options_.batch), batch_ / 2);
+        forget_unsent();
+        return false;
+    }
+    if (asked.done > 0) reach(Point::after_remove);
+    store_answered(Part::turn);
+    batch_ = std::min(options_.batch, batch_ + std::max<std::size_t>(1, batch_ / 8));
+    const auto all = SEMEL_MUTATION(confirmed_later_is_forgotten, asked.done, confirmed_.size());
+    confirmed_.erase(confirmed_.begin(), confirmed_.begin() + static_cast<std::ptrdiff_t>(all));
+    refused_.erase(refused_.begin(), refused_.begin() + static_cast<std::ptrdiff_t>(asked.refused));
+    look_at(asked.wanted, *read);
+    if (bell_ && read->size() >= busy_rows && table_.ring(false)) bell_ = false;
+    std::unordered_set<OutboxPlace, PlaceHash> settled;
+    for (const OutboxPlace& place : confirmed_) settled.insert(place);
+    for (const OutboxRefusal& each : refused_) settled.insert(each.place);
+    for (OutboxRow& row : *read)
+        if (SEMEL_MUTATION(confirmed_later_is_taken, !settled.contains(row.place), true)) take(std::move(row));
+    if (!ready_.empty()) reach(Point::after_read);
+    return true;
+}
+
+/// What a turn tells of the shards that it has read.
+void Pump::look_at(const std::vector<OutboxReading>& wanted, const std::vector<OutboxRow>& read) {
+    std::map<std::int16_t, std::size_t> came;
+    for (const OutboxReading& each : wanted) came[each.shard] = 0;
+    for (const OutboxRow& row : read) ++came[row.place.shard];
+    for (const OutboxReading& each : wanted) {
+        Shard& shard = by_shard_[each.shard];
+        shard.read_at = clock_.steady();
+        shard.full = came[each.shard] >= each.limit;
+        shard.quiet = came[each.shard] == 0;
+    }
+    // Nothing is in hand of a key that was stopped before its shard was asked for: the database has been told why.
+    std::erase_if(stopped_, [&](const auto& each) {
+        const Stopped& stopped = each.second;
+        return came.contains(stopped.shard) && SEMEL_MUTATION(stopped_later_goes_on, stopped.turn < turns_, true);
+    });
+}
+
+/// What it has read is not taken: by the time that it could be handed over it may have changed.
+void Pump::finish_turn() {
+    while (asked_)
+        if (auto read = table_.turned(sleep_slice)) {
+            if (*read) (*read)->clear();
+            static_cast<void>(hear(std::move(*read)));
+            for (auto& [number, shard] : by_shard_) shard.quiet = false;
+        }
 }
 
 /// All of them are a batch. Shards that had more than their share get what the others may do without.
 std::vector<OutboxReading> Pump::shares() const {
+    const auto is_full = [&](std::int16_t shard) {
+        const auto found = by_shard_.find(shard);
+        return found != by_shard_.end() && found->second.full;
+    };
     const std::size_t count = shards_.size();
-    const auto full =
-        static_cast<std::size_t>(std::ranges::count_if(shards_, [&](auto shard) { return full_.contains(shard); }));
+    const auto full = static_cast<std::size_t>(std::ranges::count_if(shards_, is_full));
     const std::size_t batch = std::max(batch_, count);
     const std::size_t even = batch / std::max<std::size_t>(1, count);
     const std::size_t least = full == 0 || full == count ? even : std::max<std::size_t>(1, even / 2);
     const std::size_t most = full == 0 ? even : (batch - least * (count - full)) / full;
     std::vector<OutboxReading> all;
-    for (const std::int16_t shard : shards_) all.push_back({shard, full_.contains(shard) ? most : least});
+    for (const std::int16_t shard : shards_) {
+        const std::size_t limit = is_full(shard) ? most : least;
+        all.push_back({.shard = shard, .limit = limit, .bytes = outbox_read_bytes_max * limit / batch});
+    }
     return all;
 }
 
-/// Removes what was confirmed, notes what was refused, and reads what is left. False: the database did not answer.
-bool Pump::turn() {
-    const bool removes = !confirmed_.empty();
-    if (clock_.steady() >= held_until_) shards_.clear();
-    const std::vector<OutboxReading> wanted = shares();
-    auto read = table_.turn({.done = confirmed_, .refused = refused_, .read = wanted});
-    if (!read) {
-        store_failed(Part::turn, read.failure());
-        batch_ = std::max(std::min(batch_min, options_.batch), batch_ / 2);
-        return false;
-    }
-    if (removes) reach(Point::after_remove);
-    store_answered(Part::turn);
-    batch_ = std::min(options_.batch, batch_ + std::max<std::size_t>(1, batch_ / 8));
-    confirmed_.clear();
-    refused_.clear();
-    stopped_.clear();
-    std::map<std::int16_t, std::size_t> came;
-    for (const OutboxRow& row : *read) ++came[row.place.shard];
-    full_.clear();
-    for (const auto& [shard, limit] : wanted)
-        if (came[shard] >= limit) full_.insert(shard);
-    if (bell_ && read->size() >= busy_rows && table_.ring(false)) bell_ = false;
-    for (OutboxRow& row : *read) take(std::move(row));
-    return true;
-}
+// ---- events --------------------------------------------------------------------------------------------------------
 
 /// A row that was read: to be handed over now, or behind the one before it.
 void Pump::take(OutboxRow row) {
     const OutboxPlace place = row.place;
-    const std::string key = row.staged.ordering_key;
-    if (!rows_.try_emplace(place, std::move(row)).second) return;  // on its way
+    if (stopped_.contains(row.staged.ordering_key)) return;  // since it was read
+    const auto [found, fresh] = rows_.try_emplace(place, InHand{std::move(row)});
+    if (!fresh) return;  // on its way
+    ++by_shard_[place.shard].rows;
+    const std::string& key = found->second.row.staged.ordering_key;
     const bool in_turn = SEMEL_MUTATION(key_is_not_waited_for, key.empty() || publisher_.keeps_order(), true);
     if (!in_turn && !busy_.insert(key).second)
         behind_[key].push_back(place);
@@ -185,23 +286,23 @@ bool Pump::may_follow(const OutboxRow& row) const {
 }
 
 bool Pump::send_ready() {
-    while (!ready_.empty() && on_their_way_.size() < publisher_.on_their_way_max()) {
+    while (!ready_.empty() && on_their_way_ < publisher_.on_their_way_max()) {
         const OutboxPlace place = ready_.front();
         ready_.pop_front();
-        const OutboxRow& row = rows_.at(place);
-        const std::string& key = row.staged.ordering_key;
-        if (!key.empty() && (stopped_.contains(key) || !may_follow(row))) {
-            stopped_.insert(key);  // with those behind it, until the next turn reads them again
-            rows_.erase(place);
+        InHand& held = rows_.at(place);
+        const std::string& key = held.row.staged.ordering_key;
+        if (!key.empty() && (stopped_.contains(key) || !may_follow(held.row))) {
+            stopped_.try_emplace(key, Stopped{place.shard, turns_});  // with those behind it
+            forget(place);
             continue;
         }
-        on_their_way_.insert(place);
+        held.on_its_way = true;
+        ++on_their_way_;
         if (!key.empty()) {
             Going& going = going_[key];
-            going.topic = row.staged.topic;
-            ++going.count;
+            if (going.count++ == 0) going.topic = held.row.staged.topic;
         }
-        const auto handed = publisher_.publish(row);
+        const auto handed = publisher_.publish(held.row);
         if (!handed) {
             broker_failed(handed.failure());
             return false;
@@ -219,24 +320,33 @@ bool Pump::collect(Duration wait) {
         return false;
     }
     if (!came->empty()) reach(Point::after_confirm);
-    for (const Receipt& receipt : *came) settle(receipt);
-    const std::size_t left = on_their_way_.size();
+    std::uint64_t published = 0;
+    std::uint64_t duplicates = 0;
+    for (const Receipt& receipt : *came) {
+        if (!settle(receipt)) continue;
+        ++published;
+        if (receipt.what == Receipt::What::duplicate) ++duplicates;
+    }
     if (broker_pause_.count() != 0 && !came->empty()) {
         broker_pause_ = {};
         say_("info", fmt::format("{} answers again", publisher_.text()));
     }
     note([&](PumpState& state) {
-        state.on_their_way = left;
+        state.published += published;
+        state.duplicates += duplicates;
+        state.on_their_way = on_their_way_;
         if (!came->empty()) state.broker_down.clear();
     });
     return true;
 }
 
-void Pump::settle(const Receipt& receipt) {
+/// What became of an event that is on its way. True: the broker has it.
+bool Pump::settle(const Receipt& receipt) {
     const auto found = rows_.find(receipt.place);
-    if (on_their_way_.erase(receipt.place) == 0 || found == rows_.end()) return;
-    const OutboxRow row = std::move(found->second);
-    rows_.erase(found);
+    if (found == rows_.end() || !found->second.on_its_way) return false;
+    const OutboxRow row = std::move(found->second.row);
+    --on_their_way_;
+    forget(receipt.place);
     const std::string& key = row.staged.ordering_key;
     if (const auto going = going_.find(key); going != going_.end() && --going->second.count == 0) going_.erase(going);
     const bool taken = receipt.what != Receipt::What::refused;
@@ -248,43 +358,55 @@ void Pump::settle(const Receipt& receipt) {
         const Duration pause = std::min<Duration>(
             options_.retry_max, options_.retry_first * (1LL << std::min<std::uint64_t>(tries - 1, 20)));
         refused_.push_back({.place = row.place, .ordering_key = key, .error = receipt.why, .again_after = pause});
-        if (SEMEL_MUTATION(refused_stops_nothing, !key.empty(), false)) stopped_.insert(key);
+        if (SEMEL_MUTATION(refused_stops_nothing, !key.empty(), false)) stopped_[key] = {row.place.shard, turns_};
         say_("error", fmt::format("event {} for {} is stuck, and its ordering key with it: {}", row.staged.event.id,
                                   row.staged.topic, receipt.why));
+        note([](PumpState& state) { ++state.refused; });
     }
-    note([&](PumpState& state) {
-        state.published += taken ? 1 : 0;
-        state.duplicates += receipt.what == Receipt::What::duplicate ? 1 : 0;
-        state.refused += taken ? 0 : 1;
-    });
+    if (key.empty()) return taken;
     const auto next = behind_.find(key);
-    if (key.empty() || publisher_.keeps_order()) return;
-    if (taken && next != behind_.end() && !next->second.empty()) {
+    if (taken && next != behind_.end()) {
         ready_.push_back(next->second.front());
         next->second.pop_front();
-        return;
+        if (next->second.empty()) behind_.erase(next);
+        return true;
     }
     busy_.erase(key);
-    if (next == behind_.end()) return;
-    for (const OutboxPlace& place : next->second) rows_.erase(place);
+    if (next == behind_.end()) return taken;
+    for (const OutboxPlace& place : next->second) forget(place);
     behind_.erase(next);
+    return taken;
 }
 
-/// What was read and not handed over is read again: it may have changed, or be somebody else's by then.
-void Pump::forget_unsent() {
-    ready_.clear();
-    behind_.clear();
-    busy_.clear();
+void Pump::forget(const OutboxPlace& place) {
+    rows_.erase(place);
+    --by_shard_[place.shard].rows;
+}
+
+/// What was not handed over, of shards that were read by then, is read again: it may have changed, or be somebody else's.
+void Pump::forget_unsent(Steady read_by) {
+    const auto goes = [&](const OutboxPlace& place) { return by_shard_[place.shard].read_at <= read_by; };
+    if (rows_.size() == on_their_way_) return;
+    std::erase_if(ready_, goes);
+    std::erase_if(behind_, [&](const auto& each) { return goes(each.second.front()); });
     std::erase_if(rows_, [&](const auto& each) {
-        return SEMEL_MUTATION(unsent_is_not_read_again, !on_their_way_.contains(each.first), false);
+        const auto& [place, held] = each;
+        if (held.on_its_way || !goes(place)) return false;
+        if (SEMEL_MUTATION(unsent_is_not_read_again, false, true)) return false;
+        --by_shard_[place.shard].rows;
+        return true;
     });
-    for (const auto& [place, row] : rows_)
-        if (!row.staged.ordering_key.empty()) busy_.insert(row.staged.ordering_key);
+    busy_.clear();
+    for (const auto& [place, held] : rows_)
+        if (SEMEL_MUTATION(key_on_its_way_is_free, !held.row.staged.ordering_key.empty(), false))
+            busy_.insert(held.row.staged.ordering_key);
 }
 
+/// Without a turn on its way. Nothing more is handed over.
 void Pump::drain(Duration most) {
+    forget_unsent();
     const auto until = clock_.steady() + most;
-    while (!on_their_way_.empty() && clock_.steady() < until)
+    while (on_their_way_ > 0 && clock_.steady() < until)
         if (!collect(std::chrono::duration_cast<Duration>(until - clock_.steady()))) break;
     if (confirmed_.empty() && refused_.empty()) return;
     auto written = table_.turn({.done = confirmed_, .refused = refused_});
@@ -299,8 +421,10 @@ void Pump::drain(Duration most) {
 void Pump::broker_failed(const Failure& failure) {
     publisher_.start_over();
     if (SEMEL_MUTATION(lost_is_confirmed, false, true))
-        confirmed_.insert(confirmed_.end(), on_their_way_.begin(), on_their_way_.end());
-    on_their_way_.clear();
+        for (const auto& [place, held] : rows_)
+            if (held.on_its_way) confirmed_.push_back(place);
+    for (auto& [place, held] : rows_) held.on_its_way = false;
+    on_their_way_ = 0;
     going_.clear();
     forget_unsent();
     broker_pause_ = longer(broker_pause_);

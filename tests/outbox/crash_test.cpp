@@ -132,7 +132,8 @@ TEST_P(OutboxCrash, KilledAtEveryPoint) {
     std::map<std::string, int> kills;
     std::mt19937 random(3);
     int life = 0;
-    for (const std::string point : {"read", "publish", "confirm", "remove", "read", "publish", "confirm", "remove"}) {
+    for (const std::string point :
+         {"read", "publish", "confirm", "ask", "remove", "read", "publish", "confirm", "ask", "remove"}) {
         Child child = relay();
         child.start({fmt::format("relay-{}", life++), point, std::to_string(random() % 4)});
         const auto deadline = Steady::now() + patience;
@@ -146,7 +147,7 @@ TEST_P(OutboxCrash, KilledAtEveryPoint) {
     }
     writer.request_stop();
     writer.join();
-    for (const char* point : {"read", "publish", "confirm", "remove"}) EXPECT_EQ(kills[point], 2) << point;
+    for (const char* point : {"read", "publish", "confirm", "ask", "remove"}) EXPECT_EQ(kills[point], 2) << point;
     Child last = relay();
     last.start({"last"});
     judge();

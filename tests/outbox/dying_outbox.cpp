@@ -9,7 +9,7 @@ namespace semel::outbox {
 // Instead of points.cpp: the linker takes an archive's object only for what is still missing.
 void reach(Point point) {
     static constexpr auto names =
-        std::to_array<std::string_view>({"after_read", "after_publish", "after_confirm", "after_remove"});
+        std::to_array<std::string_view>({"after_read", "after_publish", "after_confirm", "after_ask", "after_remove"});
     die_at(names[static_cast<std::size_t>(point)], names);
 }
 

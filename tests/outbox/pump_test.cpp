@@ -60,6 +60,19 @@ public:
         const std::lock_guard lock(refusing_mutex);
         return refuses.contains(id);
     }
+    /// Its receipt does not come until somebody says so.
+    void withhold(const std::string& id) {
+        const std::lock_guard lock(refusing_mutex);
+        withheld_.insert(id);
+    }
+    void release(const std::string& id) {
+        const std::lock_guard lock(refusing_mutex);
+        withheld_.erase(id);
+    }
+    bool is_withheld(const std::string& id) {
+        const std::lock_guard lock(refusing_mutex);
+        return withheld_.contains(id);
+    }
 
     std::atomic<bool> down = false;    ///< everything fails
     std::atomic<bool> silent = false;  ///< takes events, and says nothing
@@ -70,6 +83,7 @@ public:
     std::set<std::string> refuses;  ///< ids
 
 private:
+    std::set<std::string> withheld_;  ///< ids; guarded by refusing_mutex
     std::mutex mutex_;
     std::condition_variable changed_;
     std::vector<StagedEvent> arrived_;
@@ -96,6 +110,10 @@ public:
             return all;
         }
         for (const OutboxRow& row : std::exchange(handed_, {})) {
+            if (broker_.is_withheld(row.staged.event.id)) {
+                handed_.push_back(row);
+                continue;
+            }
             --keys_[row.staged.ordering_key];
             if (broker_.is_refused(row.staged.event.id)) {
                 all.push_back({row.place, Receipt::What::refused, "too large"});
@@ -104,6 +122,7 @@ public:
             broker_.arrive(row.staged);
             all.push_back({row.place, Receipt::What::confirmed, ""});
         }
+        if (all.empty()) std::this_thread::sleep_for(std::min<Duration>(wait, milliseconds{10}));
         return all;
     }
     [[nodiscard]] bool keeps_order() const override { return broker_.keeps_order; }
@@ -121,12 +140,15 @@ private:
 
 std::vector<OutboxReading> all_of(const OutboxTable::Held& held, std::size_t limit) {
     std::vector<OutboxReading> all;
-    for (const std::int16_t shard : held.shards) all.push_back({.shard = shard, .limit = limit});
+    for (const std::int16_t shard : held.shards)
+        all.push_back({.shard = shard, .limit = limit, .bytes = outbox_read_bytes_max / held.shards.size()});
     return all;
 }
 
 /// Parts of a database that fail, and what it is asked for.
 struct Trouble {
+    std::atomic<bool> unanswered = false;  ///< turns are done, and nobody hears of it
+    std::atomic<std::size_t> turns = 0;    ///< begun
     std::atomic<bool> hold = false;
     std::atomic<bool> bell = false;
     std::atomic<std::size_t> answer_most = 1'000'000;  ///< a turn that asks for more gets no answer
@@ -145,16 +167,26 @@ public:
         return Failure{Code::unavailable, "hold: trouble"};
     }
     void leave() override { table_->leave(); }
-    Result<std::vector<OutboxRow>> turn(const Turn& turn) override {
+    void begin_turn(const Turn& turn) override {
         std::size_t wanted = 0;
         for (const OutboxReading& each : turn.read) wanted += each.limit;
-        if (wanted > trouble_.answer_most) {
+        fails_ = wanted > trouble_.answer_most;
+        if (!fails_) table_->begin_turn(turn);
+        ++trouble_.turns;
+    }
+    std::optional<Result<std::vector<OutboxRow>>> turned(Duration wait) override {
+        if (std::exchange(fails_, false)) {
             ++trouble_.turns_failed;
             return Failure{Code::unavailable, "turn: trouble"};
         }
-        auto rows = table_->turn(turn);
-        if (rows) trouble_.read_most = std::max(trouble_.read_most.load(), rows->size());
-        return rows;
+        if (!rows_) rows_ = table_->turned(wait);
+        if (!rows_) return std::nullopt;
+        if (trouble_.unanswered) {
+            std::this_thread::sleep_for(std::min<Duration>(wait, milliseconds{1}));
+            return std::nullopt;
+        }
+        if (*rows_) trouble_.read_most = std::max(trouble_.read_most.load(), (*rows_)->size());
+        return std::exchange(rows_, std::nullopt);
     }
     Status ring(bool wanted) override {
         if (!wanted || !trouble_.bell) return table_->ring(wanted);
@@ -173,6 +205,8 @@ public:
 private:
     std::unique_ptr<OutboxTable> table_;
     Trouble& trouble_;
+    bool fails_ = false;
+    std::optional<Result<std::vector<OutboxRow>>> rows_;
 };
 
 /// A relay at work until it goes.
@@ -309,6 +343,101 @@ TEST_P(Outbox, NothingIsRemovedBeforeItIsConfirmed) {
     const Relay relay(database_->url(), broker_);
     ASSERT_TRUE(broker_.wait_for(2));
     EXPECT_TRUE(empty());
+}
+
+TEST_P(Outbox, TheNextOfAKeyIsNotSentBeforeAReceiptHoweverOftenTheTableIsRead) {
+    Stager stager(database_->url());
+    Trouble trouble;
+    broker_.withhold("a-1");
+    stager.commit({staged("a", 1), staged("a", 2)});
+    const Relay relay(std::make_unique<TroubledTable>(open_outbox_at(database_->url(), "a"), trouble), broker_,
+                      Relay::quick());
+    ASSERT_TRUE(until([&] { return relay.state().on_their_way == 1; }));
+    // Each of these is there after a turn that has read `a` as well.
+    for (int i = 1; i <= 5; ++i) {
+        stager.commit({staged("b", i), staged("a", i + 2)});
+        ASSERT_TRUE(broker_.wait_for(static_cast<std::size_t>(i)));
+    }
+    const std::size_t turns = trouble.turns;
+    ASSERT_TRUE(until([&] { return trouble.turns > turns + 1; }));
+    EXPECT_THAT(broker_.ids(), ElementsAre("b-1", "b-2", "b-3", "b-4", "b-5"));
+    EXPECT_EQ(broker_.on_their_way_most, 1);
+    EXPECT_EQ(left(), "7") << "of what has no receipt nothing is removed";
+    broker_.release("a-1");
+    ASSERT_TRUE(empty());
+    EXPECT_EQ(broker_.on_their_way_most, 1);
+    EXPECT_THAT(broker_.ids(),
+                ElementsAre("b-1", "b-2", "b-3", "b-4", "b-5", "a-1", "a-2", "a-3", "a-4", "a-5", "a-6", "a-7"));
+}
+
+TEST_P(Outbox, WhatIsReadIsPublishedWhileTheNextTurnIsOnItsWay) {
+    Stager stager(database_->url());
+    Trouble trouble;
+    broker_.withhold("a-1");
+    stager.commit({staged("a", 1), staged("a", 2), staged("b", 1)});
+    const Relay relay(std::make_unique<TroubledTable>(open_outbox_at(database_->url(), "a"), trouble), broker_,
+                      Relay::quick());
+    ASSERT_TRUE(until([&] { return relay.state().published == 1; }));
+    trouble.unanswered = true;
+    const std::size_t turns = trouble.turns;
+    ASSERT_TRUE(until([&] { return trouble.turns > turns; }));
+    stager.commit({staged("b", 2)});
+    broker_.release("a-1");
+    ASSERT_TRUE(until([&] { return relay.state().published >= 2; }));
+    EXPECT_EQ(broker_.ids().at(1), "a-1");
+    EXPECT_EQ(std::ranges::count(broker_.ids(), "b-2"), 0) << "no turn has told of it";
+    trouble.unanswered = false;
+    ASSERT_TRUE(empty());
+    EXPECT_THAT(broker_.ids(), testing::UnorderedElementsAre("a-1", "a-2", "b-1", "b-2"));
+}
+
+TEST_P(Outbox, WhatIsConfirmedWhileATurnThatReadItIsOnItsWayIsNotPublishedAgain) {
+    Stager stager(database_->url());
+    Trouble trouble;
+    broker_.withhold("a-1");
+    broker_.withhold("none-1");
+    stager.commit({staged("a", 1), staged("a", 2), staged("", 1)});
+    const Relay relay(std::make_unique<TroubledTable>(open_outbox_at(database_->url(), "a"), trouble), broker_,
+                      Relay::quick());
+    ASSERT_TRUE(until([&] { return relay.state().on_their_way == 2; }));
+    trouble.unanswered = true;
+    const std::size_t turns = trouble.turns;
+    ASSERT_TRUE(until([&] { return trouble.turns > turns; }));
+    broker_.release("a-1");
+    broker_.release("none-1");
+    ASSERT_TRUE(until([&] { return relay.state().published == 2; }));
+    trouble.unanswered = false;
+    ASSERT_TRUE(empty());
+    EXPECT_THAT(broker_.ids(), testing::UnorderedElementsAre("a-1", "none-1", "a-2"));
+}
+
+TEST_P(Outbox, WhatIsRefusedWhileATurnThatReadItIsOnItsWayStopsItsKey) {
+    Stager stager(database_->url());
+    Trouble trouble;
+    broker_.withhold("a-1");
+    stager.commit({staged("a", 1), staged("a", 2)});
+    PumpOptions patient = Relay::quick();
+    patient.retry_first = patient.retry_max = std::chrono::hours{1};
+    const Relay relay(std::make_unique<TroubledTable>(open_outbox_at(database_->url(), "a"), trouble), broker_,
+                      patient);
+    ASSERT_TRUE(until([&] { return relay.state().on_their_way == 1; }));
+    trouble.unanswered = true;
+    std::size_t turns = trouble.turns;
+    ASSERT_TRUE(until([&] { return trouble.turns > turns; }));
+    {
+        const std::lock_guard lock(broker_.refusing_mutex);
+        broker_.refuses = {"a-1"};
+    }
+    broker_.release("a-1");
+    ASSERT_TRUE(until([&] { return relay.state().refused == 1; }));
+    trouble.unanswered = false;
+    stager.commit({staged("b", 1)});
+    ASSERT_TRUE(broker_.wait_for(1));
+    turns = trouble.turns;
+    ASSERT_TRUE(until([&] { return trouble.turns > turns + 1; }));
+    EXPECT_THAT(broker_.ids(), ElementsAre("b-1"));
+    EXPECT_EQ(relay.state().refused, 1) << "it is not tried before its time";
+    EXPECT_TRUE(until([&] { return left() == "2"; }));
 }
 
 TEST_P(Outbox, ABrokerThatIsDownStopsEverythingUntilItIsBack) {

@@ -1,6 +1,6 @@
 // A relay of the outbox as a process that dies where it is told to: relay_process DATABASE BROKER RELAY [POINT NTH]
 //
-// POINT is read, publish, confirm or remove: killed (SIGKILL) when it is reached for the NTH time; `pause` instead of a point
+// POINT is read, publish, confirm, ask or remove: killed (SIGKILL) when it is reached for the NTH time; `pause` instead of a point
 // stops it (SIGSTOP) at its NTH confirmation, with events on their way.
 #include <signal.h>
 
@@ -37,6 +37,7 @@ int main(int argc, char** argv) {
         const std::string_view point = argv[4];
         outbox::die_at = point == "read"      ? outbox::Point::after_read
                          : point == "publish" ? outbox::Point::after_publish
+                         : point == "ask"     ? outbox::Point::after_ask
                          : point == "remove"  ? outbox::Point::after_remove
                                               : outbox::Point::after_confirm;
         if (point == "pause") outbox::signal_at_point = SIGSTOP;

@@ -229,6 +229,7 @@ bool judged_of_outbox(std::string_view invariant) {
     constexpr std::string_view all[] = {"only what is committed is published",
                                         "with faults off each event is published once",
                                         "first occurrences in the order of commits",
+                                        "one event of a key is on its way at a time",
                                         "nothing is removed before the broker has it",
                                         "every committed event is published",
                                         "who has nothing to do waits",

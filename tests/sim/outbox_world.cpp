@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/assert.hpp"
 #include "ledger/mutation.hpp"
 
 namespace semel::sim {
@@ -192,8 +193,9 @@ std::vector<OutboxRow> OutboxDatabase::turn(const Turn& turn) {
         stuck_[each.place] = {each.ordering_key, clock() + each.again_after};
     }
     std::vector<OutboxRow> read;
-    for (const auto& [shard, limit] : turn.read) {
-        std::size_t left = limit;
+    for (const OutboxReading& each : turn.read) {
+        const std::int16_t shard = each.shard;
+        std::size_t left = each.limit;
         for (auto at = rows_.lower_bound({shard, 0}); at != rows_.end() && at->first.shard == shard && left > 0; ++at) {
             if (stopped(at->second)) continue;
             // What a poller does that remembers where it was.
@@ -229,6 +231,12 @@ SimTable::SimTable(Stage& stage, OutboxDatabase& database, Fibers& fibers, std::
 /// `work` keeps what it needs: it may be done when its client is gone.
 template <class Work>
 auto SimTable::ask(Work work) -> Result<decltype(work())> {
+    SEMEL_ASSERT(!asking_, "a connection does one thing at a time");
+    asking_ = true;
+    struct Asked {
+        bool& asking;
+        ~Asked() { asking = false; }
+    } asked{asking_};
     const Failure lost{Code::indeterminate, "no reply to COMMIT"};
     const auto trip = [&] { return stage_.between(milliseconds{1}, milliseconds{10}); };
     fibers_.sleep(stage_.strikes(Fault::network_slow) ? stage_.between(milliseconds{100}, seconds{6}) : trip());
@@ -257,12 +265,26 @@ void SimTable::leave() {
     }));
 }
 
-Result<std::vector<OutboxRow>> SimTable::turn(const OutboxTable::Turn& turn) {
+/// On a fiber of its own: the relay goes on meanwhile.
+void SimTable::begin_turn(const OutboxTable::Turn& turn) {
+    Fiber::check();
     OutboxDatabase::Turn mine{.done = {turn.done.begin(), turn.done.end()},
                               .refused = {turn.refused.begin(), turn.refused.end()},
                               .read = {turn.read.begin(), turn.read.end()}};
-    if (mine.done.empty() && mine.refused.empty() && mine.read.empty()) return std::vector<OutboxRow>{};
-    return ask([&database = database_, mine = std::move(mine)] { return database.turn(mine); });
+    turn_.emplace();
+    if (mine.done.empty() && mine.refused.empty() && mine.read.empty()) return turn_->give(std::vector<OutboxRow>{});
+    fibers_.start([this, mine = std::move(mine), reply = *turn_] {
+        auto answer = ask([&database = database_, mine] { return database.turn(mine); });
+        fibers_.post(Duration{0}, [reply, answer = std::move(answer)] { reply.give(answer); });
+    });
+}
+
+std::optional<Result<std::vector<OutboxRow>>> SimTable::turned(Duration wait) {
+    Fiber::check();
+    if (!turn_->given() && wait.count() == 0) return std::nullopt;
+    auto answer = turn_->wait(fibers_, wait);
+    if (answer) turn_.reset();
+    return answer;
 }
 
 Status SimTable::ring(bool wanted) {
@@ -320,7 +342,13 @@ Result<outbox::Handed> SimPublisher::publish(const OutboxRow& row) {
         link_->fibers = &fibers_;
     }
     if (keeps_order() && broker_.refuses(row.staged.event.id)) return outbox::Handed{"it is too large"};
-    link_->waiting[row.place] = stage_.now();
+    const std::string& key = row.staged.ordering_key;
+    if (!keeps_order() && !key.empty())
+        for (const auto& [place, waiting] : link_->waiting)
+            if (waiting.key == key)
+                stage_.violated("one event of a key is on its way at a time", "{} follows one without a receipt",
+                                row.staged.event.id);
+    link_->waiting[row.place] = {stage_.now(), key};
     const bool slow = stage_.chance(0.05) && !stage_.calm();
     Duration takes =
         slow ? stage_.between(milliseconds{100}, seconds{5}) : stage_.between(milliseconds{1}, milliseconds{30});
@@ -370,8 +398,8 @@ Result<std::vector<outbox::Receipt>> SimPublisher::receipts(Duration wait) {
     Fiber::check();
     if (!link_) return std::vector<outbox::Receipt>{};
     const auto late = [&] {
-        return std::ranges::any_of(link_->waiting,
-                                   [&](const auto& each) { return stage_.now() - each.second > receipt_patience; });
+        return std::ranges::any_of(
+            link_->waiting, [&](const auto& each) { return stage_.now() - each.second.since > receipt_patience; });
     };
     if (link_->receipts.empty() && !link_->broken && !late()) {
         link_->came.emplace();

@@ -122,7 +122,8 @@ public:
 
     Result<Held> hold(Duration lease) override;
     void leave() override;
-    Result<std::vector<OutboxRow>> turn(const OutboxTable::Turn& turn) override;
+    void begin_turn(const OutboxTable::Turn& turn) override;
+    std::optional<Result<std::vector<OutboxRow>>> turned(Duration wait) override;
     Status ring(bool wanted) override;
     bool wait(Duration time) override;
     [[nodiscard]] bool hears() const override { return hears_; }
@@ -143,7 +144,9 @@ private:
     std::string relay_;
     bool hears_;
     bool rang_ = false;
+    bool asking_ = false;
     std::optional<Awaited<bool>> bell_;
+    std::optional<Awaited<Result<std::vector<OutboxRow>>>> turn_;  ///< that has no answer yet
 };
 
 // ---- the broker ------------------------------------------------------------------------------------------------
@@ -199,7 +202,11 @@ private:
         std::map<std::string, Duration> last_arrival{};  ///< by topic, where order is kept
         std::map<std::string, bool> cut_off{};           ///< by topic: what follows does not arrive either
         std::vector<outbox::Receipt> receipts{};
-        std::map<OutboxPlace, Duration> waiting{};  ///< for a receipt, since
+        struct Waiting {
+            Duration since{};
+            std::string key{};
+        };
+        std::map<OutboxPlace, Waiting> waiting{};  ///< for a receipt
         std::optional<Awaited<bool>> came{};
         Fibers* fibers = nullptr;
     };

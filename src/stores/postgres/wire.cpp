@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "base/assert.hpp"
 #include "base/bytes.hpp"
 
 namespace semel::postgres {
@@ -247,62 +248,89 @@ WireError Wire::lost(std::string_view what) {
     return {"", fmt::format("{}: {}", what, one_line(PQerrorMessage(connection_.get())))};
 }
 
-std::variant<std::vector<Rows>, WireError> Wire::round_trip(Duration timeout) {
-    const std::vector<Queued> queued = std::exchange(queued_, {});
-    PGconn* connection = connection_.get();
-    if (std::exchange(send_failed_, false) || PQpipelineSync(connection) != 1) return lost("send");
-    const auto deadline = std::chrono::steady_clock::now() + timeout;
-    std::vector<Rows> rows;
-    rows.reserve(queued.size());
-    std::size_t at = 0;
-    std::optional<WireError> error;
-    bool flushed = false;
+Wire::Answer Wire::round_trip(Duration timeout) {
+    begin_trip(timeout);
+    while (true)
+        if (auto answer = answered(timeout)) return *std::move(answer);
+}
+
+void Wire::begin_trip(Duration timeout) {
+    Trip& trip = trip_.emplace();
+    trip.queued = std::exchange(queued_, {});
+    trip.rows.reserve(trip.queued.size());
+    trip.deadline = std::chrono::steady_clock::now() + timeout;
+    trip.sent = !std::exchange(send_failed_, false) && PQpipelineSync(connection_.get()) == 1;
+    if (!trip.sent) return;
+    const int left = PQflush(connection_.get());
+    trip.sent = left >= 0;
+    trip.flushed = left == 0;
+}
+
+std::optional<Wire::Answer> Wire::answered(Duration wait) {
+    SEMEL_ASSERT(trip_, "an answer is to what was sent");
+    PGconn* const connection = connection_.get();
+    Trip& trip = *trip_;
+    if (!trip.sent) return lost("send");
+    const auto until = std::min(trip.deadline, std::chrono::steady_clock::now() + wait);
     while (true) {
-        if (!flushed) {
+        if (!trip.flushed) {
             const int left = PQflush(connection);
             if (left < 0) return lost("send");
-            flushed = left == 0;
+            trip.flushed = left == 0;
         }
-        while (PQisBusy(connection) == 0) {
-            PGresult* raw = PQgetResult(connection);
-            if (raw == nullptr) {
-                // The end of one statement's results, or nothing left because the connection died.
-                if (PQstatus(connection) == CONNECTION_BAD) return lost("read");
-                continue;
-            }
-            Rows result(raw);
-            const ExecStatusType status = PQresultStatus(raw);
-            if (status == PGRES_PIPELINE_SYNC) {
-                if (error) return *std::move(error);
-                return rows;
-            }
-            const char* const prepares = at < queued.size() ? queued[at].prepares : nullptr;
-            ++at;
-            if (status == PGRES_PIPELINE_ABORTED) continue;
-            if (prepares != nullptr && status == PGRES_COMMAND_OK) {
-                kept_.push_back({prepares, name_of(prepares)});
-                continue;
-            }
-            if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK && !error) {
-                const char* state = PQresultErrorField(raw, PG_DIAG_SQLSTATE);
-                const char* message = PQresultErrorField(raw, PG_DIAG_MESSAGE_PRIMARY);
-                if (state == nullptr || PQstatus(connection) == CONNECTION_BAD)
-                    return lost(message != nullptr ? message : "read");
-                error = WireError{state, one_line(message)};
-                // A kept statement no longer fits the schema, or is gone: a new connection has none.
-                if (error->sqlstate == "0A000" || error->sqlstate == "26000") usable_ = false;
-            }
-            rows.push_back(std::move(result));
+        if (auto answer = take_results()) {
+            trip_.reset();
+            return answer;
         }
-        const auto left =
-            std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-        if (left.count() <= 0) return lost("no reply in time");
-        pollfd wait{PQsocket(connection), static_cast<short>(flushed ? POLLIN : POLLIN | POLLOUT), 0};
-        const int ready = poll(&wait, 1, static_cast<int>(left.count()) + 1);
+        const auto now = std::chrono::steady_clock::now();
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - now);
+        pollfd line{PQsocket(connection), static_cast<short>(trip.flushed ? POLLIN : POLLIN | POLLOUT), 0};
+        const int ready = poll(&line, 1, static_cast<int>(std::max<std::int64_t>(0, left.count())));
         if (ready < 0 && errno != EINTR) return lost("poll");
-        if (ready > 0 && (wait.revents & (POLLIN | POLLHUP | POLLERR)) != 0 && PQconsumeInput(connection) != 1)
+        if (ready > 0 && (line.revents & (POLLIN | POLLHUP | POLLERR)) != 0 && PQconsumeInput(connection) != 1)
             return lost("read");
+        // What has come is taken however late it is.
+        if (ready > 0) continue;
+        if (now >= trip.deadline) return lost("no reply in time");
+        if (now >= until) return std::nullopt;
     }
+}
+
+std::optional<Wire::Answer> Wire::take_results() {
+    PGconn* const connection = connection_.get();
+    Trip& trip = *trip_;
+    while (PQisBusy(connection) == 0) {
+        PGresult* raw = PQgetResult(connection);
+        if (raw == nullptr) {
+            // The end of one statement's results, or nothing left because the connection died.
+            if (PQstatus(connection) == CONNECTION_BAD) return lost("read");
+            continue;
+        }
+        Rows result(raw);
+        const ExecStatusType status = PQresultStatus(raw);
+        if (status == PGRES_PIPELINE_SYNC) {
+            if (trip.error) return *std::move(trip.error);
+            return std::move(trip.rows);
+        }
+        const char* const prepares = trip.at < trip.queued.size() ? trip.queued[trip.at].prepares : nullptr;
+        ++trip.at;
+        if (status == PGRES_PIPELINE_ABORTED) continue;
+        if (prepares != nullptr && status == PGRES_COMMAND_OK) {
+            kept_.push_back({prepares, name_of(prepares)});
+            continue;
+        }
+        if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK && !trip.error) {
+            const char* state = PQresultErrorField(raw, PG_DIAG_SQLSTATE);
+            const char* message = PQresultErrorField(raw, PG_DIAG_MESSAGE_PRIMARY);
+            if (state == nullptr || PQstatus(connection) == CONNECTION_BAD)
+                return lost(message != nullptr ? message : "read");
+            trip.error = WireError{state, one_line(message)};
+            // A kept statement no longer fits the schema, or is gone: a new connection has none.
+            if (trip.error->sqlstate == "0A000" || trip.error->sqlstate == "26000") usable_ = false;
+        }
+        trip.rows.push_back(std::move(result));
+    }
+    return std::nullopt;
 }
 
 bool Wire::plain() {

@@ -6,11 +6,13 @@
 
 #include <libpq-fe.h>
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "semel/result.hpp"
@@ -108,9 +110,14 @@ public:
     /// Whether this connection is one server process for as long as it lasts. A pooler makes up the process number that
     /// it tells its clients, since it has no process to tell of yet.
     [[nodiscard]] bool direct() const { return direct_; }
-    /// Sends what was queued and waits for all of it: the rows of each statement, or the first error (the statements after
-    /// it were not executed). After a lost connection the wire is unusable.
-    std::variant<std::vector<Rows>, WireError> round_trip(Duration timeout);
+    /// The rows of each statement, or the first error: the statements after it were not executed.
+    using Answer = std::variant<std::vector<Rows>, WireError>;
+    /// Sends what was queued and waits for all of it. After a lost connection the wire is unusable.
+    Answer round_trip(Duration timeout);
+    /// The same in two parts: between them the server works, and nothing else is sent. `answered` is empty if not all of the
+    /// answer has come within `wait`; it has to be called now and then, since a server whose answer nobody takes stops.
+    void begin_trip(Duration timeout);
+    std::optional<Answer> answered(Duration wait);
     /// Ends a transaction that failed. False: the connection is of no more use.
     bool roll_back(Duration timeout);
 
@@ -130,7 +137,19 @@ private:
         const char* sql;
         std::string name;
     };
+    /// What has been sent, and what of its answer has come.
+    struct Trip {
+        std::vector<Queued> queued;
+        std::size_t at = 0;  ///< the statement whose result is next
+        std::vector<Rows> rows;
+        std::optional<WireError> error;
+        std::chrono::steady_clock::time_point deadline;
+        bool sent = true;
+        bool flushed = false;
+    };
     Status find_out_direct(Duration timeout);
+    /// Takes the results that are there; the answer with the last one.
+    std::optional<Answer> take_results();
     WireError lost(std::string_view what);
     struct Finish {
         void operator()(PGconn* connection) const { PQfinish(connection); }
@@ -138,6 +157,7 @@ private:
     std::unique_ptr<PGconn, Finish> connection_;
     std::vector<Queued> queued_;
     std::vector<Kept> kept_;
+    std::optional<Trip> trip_;
     bool direct_ = false;
     bool send_failed_ = false;
     bool usable_ = false;

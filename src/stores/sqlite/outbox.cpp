@@ -139,34 +139,10 @@ public:
         }));
     }
 
-    Result<std::vector<OutboxRow>> turn(const Turn& turn) override {
-        if (!turn.done.empty() || !turn.refused.empty()) {
-            auto written = in_transaction([&] { return write(turn); });
-            if (!written) return written.failure();
-        }
-        std::vector<OutboxRow> read;
-        if (turn.read.empty()) return read;
-        auto found = prepared(
-            "select o.sequence, o.staged_at, o.topic, o.ordering_key, o.id, o.source, o.type, o.subject, o.time, "
-            "o.data_content_type, o.data_schema, o.extensions, o.data from semel_outbox o where o.outbox = ?1 "
-            "and not exists (select 1 from semel_outbox_stuck s where s.sequence = o.sequence and s.retry_at > ?3) "
-            "and (o.ordering_key = '' or not exists (select 1 from semel_outbox_stuck s where s.outbox = ?1 "
-            "and s.ordering_key = o.ordering_key and s.retry_at > ?3)) "
-            "order by o.sequence limit ?2");
-        if (!found) return found.failure();
-        Statement& statement = **found;
-        statement.bind_text(1, name_);
-        statement.bind(2, static_cast<std::int64_t>(turn.read.front().limit));
-        statement.bind(3, now_micros());
-        std::size_t bytes = 0;
-        int result = SQLITE_ROW;
-        while (bytes < outbox_read_bytes_max && (result = statement.step()) == SQLITE_ROW) {
-            read.push_back(row_at(statement));
-            bytes += read.back().staged.event.data.size();
-        }
-        statement.reset();
-        if (result != SQLITE_DONE && result != SQLITE_ROW) return failure_of(db_.get(), "read the outbox");
-        return read;
+    // Nobody else works on it meanwhile: the turn is over when it has begun.
+    void begin_turn(const Turn& turn) override { turned_.emplace(whole(turn)); }
+    std::optional<Result<std::vector<OutboxRow>>> turned(Duration) override {
+        return std::exchange(turned_, std::nullopt);
     }
 
     Status ring(bool) override { return Done{}; }
@@ -274,6 +250,36 @@ public:
     [[nodiscard]] std::string text() const override { return "sqlite:" + options_.path; }
 
 private:
+    Result<std::vector<OutboxRow>> whole(const Turn& turn) {
+        if (!turn.done.empty() || !turn.refused.empty()) {
+            auto written = in_transaction([&] { return write(turn); });
+            if (!written) return written.failure();
+        }
+        std::vector<OutboxRow> read;
+        if (turn.read.empty()) return read;
+        auto found = prepared(
+            "select o.sequence, o.staged_at, o.topic, o.ordering_key, o.id, o.source, o.type, o.subject, o.time, "
+            "o.data_content_type, o.data_schema, o.extensions, o.data from semel_outbox o where o.outbox = ?1 "
+            "and not exists (select 1 from semel_outbox_stuck s where s.sequence = o.sequence and s.retry_at > ?3) "
+            "and (o.ordering_key = '' or not exists (select 1 from semel_outbox_stuck s where s.outbox = ?1 "
+            "and s.ordering_key = o.ordering_key and s.retry_at > ?3)) "
+            "order by o.sequence limit ?2");
+        if (!found) return found.failure();
+        Statement& statement = **found;
+        statement.bind_text(1, name_);
+        statement.bind(2, static_cast<std::int64_t>(turn.read.front().limit));
+        statement.bind(3, now_micros());
+        std::size_t bytes = 0;
+        int result = SQLITE_ROW;
+        while ((read.empty() || bytes < turn.read.front().bytes) && (result = statement.step()) == SQLITE_ROW) {
+            read.push_back(row_at(statement));
+            bytes += read.back().staged.event.data.size();
+        }
+        statement.reset();
+        if (result != SQLITE_DONE && result != SQLITE_ROW) return failure_of(db_.get(), "read the outbox");
+        return read;
+    }
+
     [[nodiscard]] std::int64_t now_micros() const {
         return micros(options_.clock ? options_.clock() : SystemClock().wall());
     }
@@ -395,6 +401,7 @@ private:
     Bell bell_;
     steady_clock::time_point rang_at_{};
     std::int64_t data_version_ = 0;
+    std::optional<Result<std::vector<OutboxRow>>> turned_;
     Connection db_;
     std::map<std::string_view, Statement> statements_;
 };
