@@ -16,7 +16,7 @@ namespace semel {
 
 struct CommitterOptions {
     std::size_t batch_max = Session::groups_max;  ///< groups in one commit
-    std::size_t batch_bytes_max = 16U << 20;      ///< bodies and checkpoints in one commit
+    std::size_t batch_bytes_max = 16U << 20;      ///< bodies, requests and checkpoints in one commit
     std::size_t queue_max = 65536;                ///< groups waiting; more are refused as `exhausted`
     Duration timeout = std::chrono::seconds{10};  ///< how long a command is tried when its caller names no limit
     Duration backoff_first = std::chrono::milliseconds{5};

@@ -21,6 +21,7 @@ struct Claimed {
     TimePoint lease_until{};
     std::uint32_t tries = 1;
     std::vector<Checkpoint> checkpoints{};
+    std::string request{};  ///< under doubt: what the first claim brought, byte for byte; empty: nothing, or no doubt
     bool operator==(const Claimed&) const = default;
 };
 /// Done before: this is what was answered then, byte for byte (I2).
@@ -83,6 +84,9 @@ struct Claim {
     Policy policy{};                      ///< fixed by the first claim (I12)
     std::optional<TimePoint> key_time{};  ///< of time-ordered keys: lets an absent one be Expired
     std::string correlation{};
+    /// What the effect is asked for with, for whoever takes the operation over: kept from the first claim until it is
+    /// settled, and shown to nobody. Opaque, at most Record::request_bytes_max. It is no step: nothing began with it.
+    std::string request{};
     TimePoint not_after = never;  ///< no new grant later than this (I6)
     bool in_transaction = false;  ///< claim, effect and outcome commit together: no lease, settled at once
 };

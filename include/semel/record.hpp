@@ -59,6 +59,7 @@ struct HistoryEntry {
 struct Record {
     static constexpr std::size_t checkpoints_max = 256;
     static constexpr std::size_t history_max = 8;
+    static constexpr std::size_t request_bytes_max = 64U << 10;
 
     // Identity. Scope and key are dropped together with the stored answer when response_retention ends.
     OperationId id{};
@@ -78,6 +79,7 @@ struct Record {
     TimePoint lease_until{};
 
     Policy policy{};
+    std::string request{};  ///< of the first claim, while the operation is open
 
     // History.
     TimePoint created{};

@@ -30,6 +30,7 @@ std::size_t bytes_of(const Group& group) {
     std::size_t bytes = 0;
     for (const Command& command : group.commands) {
         if (const auto* settle = std::get_if<Settle>(&command)) bytes += settle->outcome.body.size();
+        if (const auto* claim = std::get_if<Claim>(&command)) bytes += claim->request.size();
         if (const auto* save = std::get_if<SaveCheckpoint>(&command)) bytes += save->checkpoint.value.size();
     }
     return bytes;

@@ -405,5 +405,21 @@ TEST_F(CommitQueueTest, ManyBytesMakeASmallerBatch) {
     EXPECT_EQ(queue.gather(Lane::only, start, completed)->groups.size(), 2U);
 }
 
+TEST_F(CommitQueueTest, RequestsCountAmongTheBytesOfABatch) {
+    CommitQueue queue{CommitterOptions{.batch_max = 512, .batch_bytes_max = 1000, .queue_max = 100}};
+    for (int i = 0; i < 5; ++i) {
+        Claim asking = std::get<Claim>(claim("k" + std::to_string(i)));
+        asking.request = std::string(400, 'x');
+        Submission submission{.group = {{asking}, false},
+                              .deadline = start + 1s,
+                              .urgent = false,
+                              .waiting = nullptr,
+                              .done = [](GroupAnswer) {}};
+        ASSERT_TRUE(queue.push(submission));
+    }
+    std::vector<Completion> completed;
+    EXPECT_EQ(queue.gather(Lane::only, start, completed)->groups.size(), 2U);
+}
+
 }  // namespace
 }  // namespace semel

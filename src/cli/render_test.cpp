@@ -82,6 +82,7 @@ Record unknown_record() {
     record.lease_until = now - std::chrono::minutes{4};
     record.unknown_since = record.lease_until;
     record.checkpoints = {{"reserved", "secret value"}};
+    record.request = "card 4242 again";
     record.history = {{Transition::claimed, record.created, {7}}, {Transition::lease_lost, record.lease_until, {7}}};
     return record;
 }
@@ -93,6 +94,8 @@ TEST(RecordDetail, OfAnUnknownOutcomeSaysWhatCanBeDone) {
         text, HasSubstr("semel ops resolve --store 'sqlite:a b.db' acme/payments 'a key' --token 7 --did-not-happen"));
     EXPECT_THAT(text, HasSubstr("reserved, 12 bytes"));
     EXPECT_THAT(text, Not(HasSubstr("secret value")));
+    EXPECT_THAT(text, HasSubstr("kept, 15 bytes"));
+    EXPECT_THAT(text, Not(HasSubstr("4242")));
 }
 
 TEST(RecordDetail, SaysFromWhenOnADecisionIsAccepted) {

@@ -151,6 +151,8 @@ std::string record_detail(const Record& record, TimePoint now, const std::string
     line("tries", std::to_string(record.tries));
     if (record.state != State::settled) line("lease until", time_and_age(record.lease_until, now));
     line("policy", policy_text(record.policy));
+    if (!record.request.empty())
+        line("request", fmt::format("kept, {} bytes: who takes it over sends it again", record.request.size()));
     if (record.state == State::settled) {
         line("outcome", outcome_text(record));
         line("settled", time_and_age(*record.settled_at, now));

@@ -177,7 +177,9 @@ Task<std::optional<bool>> KeyedRequest::prepare_operation() {
                               .content_type = head.fields.value("Content-Type").value_or(""),
                               .if_match = head.fields.value("If-Match").value_or(""),
                               .body = body};
-        fingerprint_ = fingerprint_of(request, route().fingerprint);
+        const RequestPrint print = print_of(request, route().fingerprint);
+        fingerprint_ = print.fingerprint;
+        keeps_request_ = keeps_requests(route(), print.of_every_byte) && !state_.observe;
     }
     const auto correlation = head.fields.value(site().config().correlation_header);
     correlation_ = correlation && is_correlation(*correlation) ? std::string(*correlation) : mint_uuid4().text();
@@ -204,6 +206,8 @@ void KeyedRequest::remember(Outcome outcome, TimePoint settled_at) {
 }
 
 Task<Result<ClaimAnswer>> KeyedRequest::claim() {
+    std::string to_keep;
+    if (keeps_request_) to_keep = site().requests().encode(route(), id_, session_.head(), session_.body_);
     Duration poll = poll_first;
     std::optional<SteadyTime> until;
     if (route().busy_wait && !state_.observe) until = std::chrono::steady_clock::now() + *route().busy_wait;
@@ -213,7 +217,8 @@ Task<Result<ClaimAnswer>> KeyedRequest::claim() {
                       .fingerprint = fingerprint_,
                       .policy = route().policy,
                       .key_time = route().format == KeyFormat::uuidv7 ? operation_->key.time() : std::nullopt,
-                      .correlation = correlation_};
+                      .correlation = correlation_,
+                      .request = to_keep};
         claim_sent_ = std::chrono::steady_clock::now();
         Result<ClaimAnswer> answer = co_await worker_.calls.claim(std::move(command), limits().claim_timeout);
         worker_.shared.metrics.claim_seconds->Observe(seconds_since(claim_sent_));
@@ -432,6 +437,7 @@ Task<bool> KeyedRequest::answer_for(Claimed claimed) {
         claimed.tries > 1 ? std::min<Duration>(lease_min, route().policy.lease) : route().policy.lease;
     held_ = worker_.calls.hold(claimed, id_, lease, claim_sent_);
     doubt_ = claimed.doubt;
+    sent_first_ = std::move(claimed.request);
     log(Log::Level::info, claimed.tries > 1 ? "taken_over" : "claimed");
     reach(Point::after_claim);
     const bool go_on = co_await perform(claimed);
@@ -446,7 +452,34 @@ Task<> KeyedRequest::release_unsent() {
     if (!told) tell_later(Release{held_->holder});
 }
 
+/// Under doubt the service is sent what it was sent first. Empty: it can be; else why not, for the client.
+std::optional<std::string_view> KeyedRequest::take_up_first() {
+    if (sent_first_.empty() || state_.observe) return std::nullopt;
+    auto first = site().requests().decode(id_, sent_first_);
+    if (!first) {
+        log(Log::Level::error, "stored_unreadable", 0, first.failure().message);
+        return "it may have been executed, and what was sent first can not be read (seal); nothing was sent: a person "
+               "has to resolve it";
+    }
+    if (!first->body && first->hash != view(sha256(session_.body_)))
+        return "it may have been executed, and these are other bytes than those that were sent first, of which only a "
+               "hash is kept; nothing was sent: send the first bytes again, or a person has to resolve it";
+    if (first->body) first_ = std::move(*first);
+    return std::nullopt;
+}
+
+/// The claim is ours, and what would have to be sent is not there. I11: given back, it is as unknown as it was.
+Task<bool> KeyedRequest::not_sent_again(std::string_view why) {
+    co_await release_unsent();
+    state_.metrics->count(Answered::unknown);
+    state_.metrics->absorbed->Increment();
+    log(Log::Level::warning, "unknown", 409, why);
+    const ProblemDetails details = details_of(why);
+    co_return co_await session_.answer(Problem::outcome_unknown, details);
+}
+
 Task<bool> KeyedRequest::perform(const Claimed& claimed) {
+    if (const auto why = take_up_first()) co_return co_await not_sent_again(*why);
     // After the claim: a duplicate of something known is no new key, and is answered whatever the quota.
     auto admitted = worker_.shared.quotas.admit(operation_->scope.tenant(), route().name, route().quota);
     if (auto* ticket = std::get_if<Quotas::Ticket>(&admitted); ticket != nullptr && claimed.tries > 1)
@@ -475,7 +508,8 @@ Task<bool> KeyedRequest::perform(const Claimed& claimed) {
         exchange.give_back();
         co_return co_await not_begun("the lease may be over before anything was sent");
     }
-    if (ended == Ended::well) ended = co_await exchange.send(request, session_.body_);
+    const std::string_view to_send = first_ ? *first_->body : std::string_view(session_.body_);
+    if (ended == Ended::well) ended = co_await exchange.send(request, to_send);
     reach(Point::after_forwarding);
     if (ended == Ended::well) ended = co_await exchange.read_head(pool->config().response_timeout);
     if (ended == Ended::well && is_stream(exchange.head())) co_return co_await relay_large(exchange);
@@ -496,8 +530,11 @@ std::string KeyedRequest::upstream_request(const Claimed& claimed) {
     writer.request_line(head.method_text, http::origin_form(head.target));
     writer.field("Host", head.host.empty() ? std::string_view("localhost") : head.host);
     writer.forward(head.fields, head.connection, [&](const http::Field& field) {
-        return session_.keeps(field, site()) && !http::same_variable(field.name, correlation_header);
+        return session_.keeps(field, site()) && !http::same_variable(field.name, correlation_header) &&
+               !(first_ && describes_body(field.name));
     });
+    if (first_)
+        for (const http::Field& field : first_->fields) writer.field(field.name, field.value);
     session_.write_forwarded(writer);
     if (!key_in_header_) writer.field("Idempotency-Key", key_to_header(operation_->key));
     writer.field(correlation_header, correlation_);
@@ -509,8 +546,9 @@ std::string KeyedRequest::upstream_request(const Claimed& claimed) {
     writer.field("Semel-Key", operation_->key.text());
     writer.field("Semel-Token", claimed.token.value);
     writer.field("Semel-Tries", claimed.tries);
-    const Framing framing =
-        head.framing.kind == Framing::Kind::none ? Framing::none() : Framing::of_length(session_.body_.size());
+    const Framing framing = first_                                     ? Framing::of_length(first_->body->size())
+                            : head.framing.kind == Framing::Kind::none ? Framing::none()
+                                                                       : Framing::of_length(session_.body_.size());
     if (writer.end(framing) != http::Fault::none) out.clear();
     return out;
 }

@@ -19,6 +19,7 @@
 #include <optional>
 #include <string>
 
+#include "gateway/kept_request.hpp"
 #include "gateway/key_source.hpp"
 #include "gateway/session.hpp"
 #include "gateway/verdict.hpp"
@@ -57,6 +58,8 @@ private:
 
     // with the claim
     Task<bool> perform(const Claimed& claimed);
+    [[nodiscard]] std::optional<std::string_view> take_up_first();
+    Task<bool> not_sent_again(std::string_view why);
     Task<> release_unsent();
     Task<bool> not_begun(std::string_view why);
     [[nodiscard]] std::string upstream_request(const Claimed& claimed);
@@ -96,8 +99,11 @@ private:
     SteadyTime claim_sent_{};
     std::shared_ptr<Held> held_;
     bool doubt_ = false;
-    bool hot_ = false;  // answered from memory
-    std::string body_;  // of the upstream's answer
+    bool hot_ = false;                  // answered from memory
+    bool keeps_request_ = false;        // the claim brings it
+    std::string sent_first_;            // under doubt: what the first claim brought
+    std::optional<KeptRequest> first_;  // of it, where there is a body that is sent instead of this request's
+    std::string body_;                  // of the upstream's answer
 };
 
 }  // namespace semel::gateway

@@ -12,6 +12,9 @@ Result<std::shared_ptr<const Site>> Site::make(Config config, Shared& shared) {
     auto codec = ResponseCodec::make(site->config_.seal_keys, shared.random);
     if (!codec) return codec.failure();
     site->codec_.emplace(std::move(*codec));
+    auto requests = RequestCodec::make(site->config_.seal_keys, shared.random);
+    if (!requests) return requests.failure();
+    site->requests_.emplace(std::move(*requests));
     site->table_.emplace(site->config_.routes);
     site->upstreams_.push_back(site->config_.upstream);
     site->unlisted_.metrics = &shared.metrics.route("");

@@ -8,6 +8,7 @@
 #include "base/clock.hpp"
 #include "base/random.hpp"
 #include "gateway/config.hpp"
+#include "gateway/kept_request.hpp"
 #include "gateway/metrics.hpp"
 #include "gateway/quota.hpp"
 #include "gateway/route_match.hpp"
@@ -44,6 +45,7 @@ public:
     [[nodiscard]] const RouteTable& table() const { return *table_; }
     [[nodiscard]] const TenantReader& tenants() const { return *tenants_; }
     [[nodiscard]] const ResponseCodec& codec() const { return *codec_; }
+    [[nodiscard]] const RequestCodec& requests() const { return *requests_; }
     [[nodiscard]] const std::vector<Upstream>& upstreams() const { return upstreams_; }
     [[nodiscard]] const RouteState& state(const Route& route) const {
         return states_[static_cast<std::size_t>(&route - config_.routes.data())];
@@ -58,6 +60,7 @@ private:
     std::optional<RouteTable> table_;
     std::optional<TenantReader> tenants_;
     std::optional<ResponseCodec> codec_;
+    std::optional<RequestCodec> requests_;
     std::vector<Upstream> upstreams_;  // the file's first
     std::vector<RouteState> states_;
     RouteState unlisted_;

@@ -1,7 +1,6 @@
 #include "gateway/stored_response.hpp"
 
 #include <fmt/format.h>
-#include <openssl/crypto.h>
 #include <simdjson.h>
 
 #include <algorithm>
@@ -21,8 +20,8 @@ constexpr std::string_view magic = "\xf5SM";
 constexpr char form_plain = 1;
 constexpr char form_sealed = 2;
 constexpr std::size_t prefix_bytes = magic.size() + 1;
-constexpr std::size_t key_id_bytes = 8;
-constexpr std::size_t sealed_at = prefix_bytes + key_id_bytes;  // where nonce, text and tag begin
+constexpr Sealing::Kind response_kind{
+    .what = "stored response", .name = "semel/response/1", .label = "semel/response-key/1"};
 
 constexpr std::array<std::string_view, 6> never_stored{"set-cookie",    "set-cookie2",         "www-authenticate",
                                                        "authorization", "authentication-info", "idempotent-replayed"};
@@ -93,18 +92,11 @@ Content content_of(const Route& route, const http::ResponseHead& head, std::stri
     return content;
 }
 
-// What a sealed response is bound to: as another operation's, or with another status, it does not open.
-std::string bound_to(const OperationId& id, std::int32_t status) {
+// What a sealed response is bound to besides its operation: with another status it does not open.
+std::string bound_to(std::int32_t status) {
     ByteWriter bytes;
-    bytes.prefixed("semel/response/1");
-    bytes.raw(view(id.bytes));
     bytes.be32(static_cast<std::uint32_t>(status));
     return bytes.take();
-}
-
-// A key for each operation, so that no key ever comes near the number of texts that random nonces allow.
-Key32 key_for(const HmacSha256& derive, const OperationId& id) {
-    return derive.of({"semel/response-key/1", view(id.bytes)});
 }
 
 // ---- reading ---------------------------------------------------------------------------------------------------
@@ -221,16 +213,9 @@ std::optional<std::string> redacted(std::string_view body, const std::vector<Jso
 }
 
 Result<ResponseCodec> ResponseCodec::make(const std::vector<std::string>& seal_keys, Random& random) {
-    ResponseCodec codec(random);
-    for (const std::string& text : seal_keys) {
-        auto key = from_hex(text);
-        if (!key || key->size() != std::tuple_size_v<Key32>)
-            return Failure{Code::invalid, "seal: a key has 64 hex digits (openssl rand -hex 32)"};
-        const Sha256 hash = sha256("semel/seal-key/1" + *key);
-        codec.keys_.push_back({std::string(view(hash).substr(0, key_id_bytes)), HmacSha256(*key)});
-        OPENSSL_cleanse(key->data(), key->size());
-    }
-    return codec;
+    auto sealing = Sealing::make(seal_keys, random);
+    if (!sealing) return sealing.failure();
+    return ResponseCodec(std::move(*sealing));
 }
 
 Outcome ResponseCodec::encode(const Route& route, const OperationId& id, const http::ResponseHead& head,
@@ -245,39 +230,24 @@ Outcome ResponseCodec::encode(const Route& route, const OperationId& id, const h
         if (*without != body) cut = std::move(*without);
     }
     const Content content = content_of(route, head, cut.empty() ? body : cut, !cut.empty());
-    const bool sealed = !keys_.empty();
-    const std::size_t bytes = content.bytes() + (sealed ? sealed_at + seal_bytes : prefix_bytes);
+    const bool sealed = sealing_.on();
+    const std::size_t bytes = content.bytes() + prefix_bytes + (sealed ? Sealing::bytes : 0);
     if (bytes > route.response_bytes_max || bytes > stored_bytes_max) return tombstone;
 
     Outcome outcome{.status = head.status};
     outcome.body.reserve(bytes);
     outcome.body.append(magic).push_back(sealed ? form_sealed : form_plain);
-    if (sealed) outcome.body.append(keys_.front().id).append(seal_nonce_bytes, '\0');
+    if (sealed) sealing_.begin(outcome.body);
     content.put(outcome.body);
-    if (sealed) {
-        outcome.body.append(seal_tag_bytes, '\0');
-        seal(key_for(keys_.front().derive, id), *random_, bound_to(id, outcome.status),
-             std::span(outcome.body).subspan(sealed_at));
-    }
+    if (sealed) sealing_.end(outcome.body, prefix_bytes, response_kind, id, bound_to(outcome.status));
     SEMEL_ASSERT(outcome.body.size() == bytes, "the size was told before");
     return outcome;
 }
 
 Status ResponseCodec::open_in_place(const OperationId& id, Outcome& outcome) const {
-    std::string& body = outcome.body;
-    if (body.size() < sealed_at) return corrupt("it ends too early");
-    const std::string_view key_id = std::string_view(body).substr(prefix_bytes, key_id_bytes);
-    const auto key = std::ranges::find(keys_, key_id, &SealKey::id);
-    if (key == keys_.end())
-        return Failure{
-            Code::unavailable,
-            fmt::format("stored response: sealed with key {}, which is neither seal.key nor in seal.previous_keys",
-                        to_hex(key_id))};
-    if (!open(key_for(key->derive, id), bound_to(id, outcome.status), std::span(body).subspan(sealed_at)))
-        return corrupt("sealed as something else, or changed since");
-    body.resize(body.size() - seal_tag_bytes);
-    body.erase(prefix_bytes, key_id_bytes + seal_nonce_bytes);
-    body[magic.size()] = form_plain;
+    if (auto opened = sealing_.open(outcome.body, prefix_bytes, response_kind, id, bound_to(outcome.status)); !opened)
+        return opened;
+    outcome.body[magic.size()] = form_plain;
     return Done{};
 }
 

@@ -8,7 +8,7 @@
 
 #include "base/random.hpp"
 #include "gateway/config.hpp"
-#include "gateway/crypto.hpp"
+#include "gateway/sealing.hpp"
 #include "http/fields.hpp"
 #include "http/response.hpp"
 #include "semel/operation.hpp"
@@ -38,8 +38,7 @@ bool may_be_stored(const http::Field& field, const http::ConnectionOptions& conn
 /// Thread safe, as far as its Random is.
 class ResponseCodec {
 public:
-    /// Config::seal_keys: the first seals, all open; none: nothing is sealed. A key that is not 64 hex digits is
-    /// `invalid`. `random` must outlive the codec.
+    /// Of Config::seal_keys, as Sealing::make. `random` must outlive the codec.
     static Result<ResponseCodec> make(const std::vector<std::string>& seal_keys, Random& random);
 
     /// What to settle with: the whole answer but for the fields that may not be stored, route.drop_headers, and
@@ -58,15 +57,10 @@ public:
     [[nodiscard]] Result<StoredResponse> decode(const OperationId& id, Outcome& outcome) const;
 
 private:
-    struct SealKey {
-        std::string id;  // 8 bytes of a hash of the key
-        HmacSha256 derive;
-    };
-    explicit ResponseCodec(Random& random) : random_(&random) {}
+    explicit ResponseCodec(Sealing sealing) : sealing_(std::move(sealing)) {}
     [[nodiscard]] Status open_in_place(const OperationId& id, Outcome& outcome) const;
 
-    std::vector<SealKey> keys_;
-    Random* random_;
+    Sealing sealing_;
 };
 
 /// The body with every value that a pointer finds replaced by redacted_value, every other byte as it was. Pointers that

@@ -37,6 +37,10 @@ Fingerprint finished(const ByteWriter& bytes) { return {.bytes = first_half(sha2
 Fingerprint fingerprint_of(const Request& request) { return fingerprint_of(request, FingerprintOptions{}); }
 
 Fingerprint fingerprint_of(const Request& request, const FingerprintOptions& options) {
+    return print_of(request, options).fingerprint;
+}
+
+RequestPrint print_of(const Request& request, const FingerprintOptions& options) {
     const std::string type = media_type(request.content_type);
     const auto canonical = canonical_body(type, request.body, options);
     ByteWriter bytes;
@@ -48,7 +52,7 @@ Fingerprint fingerprint_of(const Request& request, const FingerprintOptions& opt
     bytes.prefixed(request.if_match);
     bytes.u8(canonical ? body_is_json : body_is_raw);
     bytes.prefixed(canonical ? std::string_view(*canonical) : request.body);
-    return finished(bytes);
+    return {.fingerprint = finished(bytes), .of_every_byte = !canonical};
 }
 
 std::optional<std::string> canonical_body(const Request& request, const FingerprintOptions& options) {

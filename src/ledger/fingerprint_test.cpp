@@ -69,6 +69,20 @@ TEST(Fingerprint, ARetryMaySpellTheSameJsonInAnotherWay) {
         EXPECT_EQ(fingerprint_of(with_body(body)), fingerprint_of(charge)) << body;
 }
 
+TEST(Fingerprint, TellsWhetherEveryByteOfTheBodyCounts) {
+    const auto whole = [](const Request& request, const FingerprintOptions& options = {}) {
+        const RequestPrint print = print_of(request, options);
+        EXPECT_EQ(print.fingerprint, fingerprint_of(request, options));
+        return print.of_every_byte;
+    };
+    EXPECT_FALSE(whole(charge));
+    EXPECT_FALSE(whole(charge, {.parts = {.exclude = pointers({"/currency"})}}));
+    EXPECT_TRUE(whole(charge, {.raw = true}));
+    EXPECT_TRUE(whole(with_body(R"({"a":1,"a":2})")));
+    EXPECT_TRUE(whole(with_body("")));
+    EXPECT_TRUE(whole(with_type("text/plain")));
+}
+
 TEST(Fingerprint, EveryPartOfTheRequestCounts) {
     std::set<Fingerprint> seen{fingerprint_of(charge)};
     const auto add = [&](Request request) { EXPECT_TRUE(seen.insert(fingerprint_of(request)).second); };

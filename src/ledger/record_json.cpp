@@ -71,6 +71,7 @@ void write_record_members(JsonWriter& json, const Record& record, TimePoint now)
     json.member("retention", lasting(record.policy.retention.identity));
     json.member("response_retention", lasting(record.policy.retention.response)).end_object();
     json.member("resolved_by", record.resolved_by).member("resolved_why", record.resolved_why);
+    json.member("request_bytes", record.request.size());
     json.name("checkpoints").begin_array();
     for (const Checkpoint& checkpoint : record.checkpoints)
         json.begin_object().member("name", checkpoint.name).member("bytes", checkpoint.value.size()).end_object();

@@ -36,6 +36,7 @@ enum class Tag : std::uint8_t {
     status = 18,
     settled_at = 19,
     checkpoint = 20,  ///< repeated
+    request = 21,
 };
 
 // What a missing field means. Part of the format: these never change, whatever the defaults of the program become.
@@ -123,6 +124,7 @@ std::string head_of(const Record& r) {
         inner.raw(checkpoint.value);
         field.bytes(Tag::checkpoint, inner.bytes());
     }
+    field.text(Tag::request, r.request);
     return out.take();
 }
 
@@ -186,6 +188,7 @@ bool take_field(Record& r, Tag tag, std::string_view value) {
             r.checkpoints.push_back({std::string(key), std::string(rest)});
             return true;
         }
+        case Tag::request: r.request = value; return true;
     }
     return false;
 }

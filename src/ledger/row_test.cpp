@@ -40,11 +40,13 @@ Record full_record() {
     r.history = {{Transition::claimed, time_from_micros(1'700'000'000'000'001), Token{4710}},
                  {Transition::lease_lost, time_from_micros(1'700'000'030'000'001), Token{4711}}};
     r.checkpoints = {{"reserve", std::string("\0\xff", 2)}, {"charge", ""}};
+    r.request = std::string("asked\0\xff", 7);
     return r;
 }
 
 Record settled_record() {
     Record r = full_record();
+    r.request.clear();
     r.state = State::settled;
     r.outcome = {201, std::string("body\0with\xff", 10), true};
     r.settled_at = time_from_micros(1'700'000'031'000'000);
@@ -148,6 +150,21 @@ TEST(Row, GarbageWithARightChecksumIsCorruptAndNeverACrash) {
 }
 
 TEST(Row, ATombstoneIsShort) { EXPECT_LE(to_row(tombstone()).record.size(), 45U); }
+
+TEST(Row, ARecordWithoutARequestIsWrittenAsBefore) {
+    Record record = full_record();
+    record.request.clear();
+    const std::size_t without = to_row(record).record.size();
+    record.request = "r";
+    EXPECT_EQ(to_row(record).record.size(), without + 3);
+}
+
+TEST(Row, AFieldThatIsNotKnownIsNotGuessedAt) {
+    Row row = to_row(tombstone());
+    std::string head = row.record.substr(0, row.record.size() - 8) + std::string("\x16\x01x", 3);
+    row.record = head + checksum(row, head);
+    EXPECT_FALSE(from_row(row));
+}
 
 TEST(Row, ANewerFormatIsNotGuessedAt) {
     Row row = to_row(tombstone());

@@ -70,11 +70,19 @@ void make_settled(Record& record, Outcome outcome, TimePoint now) {
     record.doubt = false;
     record.unknown_since.reset();
     record.checkpoints.clear();
+    if (SEMEL_MUTATION(request_outlives_settle, true, false)) record.request.clear();
     remember(record, Transition::settled, now);
 }
 
+/// The request goes with doubt: the first holder knows what it asks for, who takes over repeats what was asked before.
 Claimed claimed(const Record& record) {
-    return {record.token, record.attempt, record.doubt, record.lease_until, record.tries, record.checkpoints};
+    return {record.token,
+            record.attempt,
+            record.doubt,
+            record.lease_until,
+            record.tries,
+            record.checkpoints,
+            record.doubt ? record.request : std::string{}};
 }
 
 Ok ok(const Record& record) { return {record.state, record.lease_until, std::nullopt}; }
@@ -107,6 +115,7 @@ Decision claim_absent(const Claim& claim, const Moment& moment) {
                   .owner = moment.owner,
                   .lease_until = later(moment.now, claim.policy.lease),
                   .policy = claim.policy,
+                  .request = SEMEL_MUTATION(request_not_kept, claim.request, std::string{}),
                   .created = moment.now,
                   .unknown_since = {},
                   .resolved_by = {},
@@ -159,6 +168,7 @@ Decision take_over(Record record, const Claim& claim, const Moment& moment) {
     record.owner = moment.owner;
     record.lease_until = later(moment.now, record.policy.lease);
     record.policy = SEMEL_MUTATION(policy_follows_claim, record.policy, claim.policy);  // I12
+    if (SEMEL_MUTATION(request_follows_claim, false, true)) record.request = claim.request;
     ++record.tries;
     remember(record, Transition::taken_over, moment.now);
     const Claimed answer = claimed(record);
@@ -271,7 +281,9 @@ Decision release(Record record, const Moment& moment) {
     if (record.state == State::settled) return keep(record, Settled{record.outcome});
     // I11: an earlier holder, or an earlier step, may have begun.
     const bool began = SEMEL_MUTATION(doubt_forgotten_on_release, record.doubt, false) ||
-                       SEMEL_MUTATION(checkpoints_forgotten_on_release, !record.checkpoints.empty(), false);
+                       SEMEL_MUTATION(checkpoints_forgotten_on_release, !record.checkpoints.empty(), false) ||
+                       // What is to be asked has not been asked yet.
+                       SEMEL_MUTATION(request_is_a_step, false, !record.request.empty());
     if (!began) return remove(Ok{});
     if (record.state == State::unknown) return keep(record, ok(record));
     make_unknown(record, Transition::abandoned, moment.now, moment.now);
@@ -396,6 +408,7 @@ Decision sweep(std::optional<Record> record, TimePoint now, TimePoint progress) 
                      .owner = {},
                      .lease_until = {},
                      .policy = {},
+                     .request = {},
                      .created = {},
                      .unknown_since = {},
                      .resolved_by = {},

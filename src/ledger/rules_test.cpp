@@ -100,8 +100,9 @@ std::string show(const Answer& answer) {
     const auto plain = [](const char* word) { return std::string{word}; };
     return std::visit(
         match{[](const Claimed& a) {
-                  return fmt::format("Claimed {}{}{}", a.token.value, a.doubt ? " in doubt" : "",
-                                     a.checkpoints.empty() ? "" : " after " + a.checkpoints[0].value);
+                  return fmt::format("Claimed {}{}{}{}", a.token.value, a.doubt ? " in doubt" : "",
+                                     a.checkpoints.empty() ? "" : " after " + a.checkpoints[0].value,
+                                     a.request.empty() ? "" : " to ask " + a.request);
               },
               [](const Replay& a) { return "Replay " + show(a.outcome); },
               [](const Busy& a) { return fmt::format("Busy {}s", a.retry_after / std::chrono::seconds{1}); },
@@ -215,6 +216,33 @@ TEST(Claim, OfAnUnknownOutcomeFollowsThePolicyToo) {
          "Claimed 8 in doubt after one", "running until 50s, doubt"},
         {"I6 nobody waits any more", abandoned(resume), 20, until(claim(other, resume), 19), "Late"},
     });
+}
+
+TEST(Claim, TakenOverGetsTheRequestOfTheFirst) {
+    const auto asking = [](Claim made, std::string request) {
+        made.request = std::move(request);
+        return made;
+    };
+    const Held first = decide_at(0, absent, asking(claim(mine, retry), "this"), 7).next;
+    const Held left = after(10, first, Abandon{holder()});
+    const Held second = after(20, left, asking(claim(other, retry), "that"));
+    expect({
+        {"the first knows what it asks", absent, 0, asking(claim(mine, retry), "this"), "Claimed 8",
+         "running until 30s"},
+        {"nor is it told when its reply was lost", first, 5, asking(claim(mine, retry), "this"), "Claimed 7"},
+        {"lease over", first, 30, asking(claim(other, retry), "that"), "Claimed 8 in doubt to ask this",
+         "running until 60s, doubt"},
+        {"abandoned", left, 20, asking(claim(other, retry), "that"), "Claimed 8 in doubt to ask this",
+         "running until 50s, doubt"},
+        {"I6 the reply was lost", second, 25, asking(claim(other, retry), "that"), "Claimed 8 in doubt to ask this"},
+        {"and the next", second, 50, claim(mine, retry), "Claimed 8 in doubt to ask this", "running until 80s, doubt"},
+        {"it is no step", first, 10, Release{holder()}, "Ok", "absent"},
+    });
+    EXPECT_FALSE(first->touched);
+    EXPECT_EQ(second->request, "this");
+    EXPECT_EQ(after(21, second, Settle{holder(8, other), paid})->request, "");
+    EXPECT_EQ(after(100, left, resolve(paid))->request, "");
+    EXPECT_EQ(decide_at(0, absent, in_transaction(asking(claim(mine), "this"))).next->request, "");
 }
 
 TEST(Claim, OfASettledOperationReplaysItsOutcome) {

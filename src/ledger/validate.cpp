@@ -61,6 +61,8 @@ Status validate(const Command& command) {
         match{[](const Claim& c) -> Status {
                   if (c.correlation.size() > correlation_bytes_max || !printable(c.correlation))
                       return invalid("a correlation id has at most 255 printable ASCII characters");
+                  if (c.request.size() > Record::request_bytes_max)
+                      return invalid("a claim's request has at most 64 KiB (request_bytes_max)");
                   if (c.in_transaction)
                       return invalid(
                           "a claim inside a caller's transaction goes through semel/sqlite.hpp or semel/postgres.hpp");

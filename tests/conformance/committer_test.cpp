@@ -113,7 +113,9 @@ TEST_P(CommitterOverStore, BadCommandsAreRefusedBeforeTheyReachTheStore) {
     short_memory.policy.retention.identity = 10s;
     Claim odd_correlation = claim("k");
     odd_correlation.correlation = "a\nb";
-    for (const Claim& bad : {no_lease, retry_without_window, short_memory, odd_correlation}) {
+    Claim much_to_ask = claim("k");
+    much_to_ask.request = std::string(Record::request_bytes_max + 1, 'x');
+    for (const Claim& bad : {no_lease, retry_without_window, short_memory, odd_correlation, much_to_ask}) {
         const auto answer = committer_->claim(bad);
         ASSERT_FALSE(answer);
         EXPECT_EQ(answer.failure().code, Code::invalid);

@@ -82,6 +82,7 @@ std::string essence(const Answer& answer) {
                   std::string text =
                       std::string("claimed") + (a.doubt ? " doubt" : "") + " tries " + std::to_string(a.tries);
                   for (const Checkpoint& c : a.checkpoints) text += " " + c.name + "=" + c.value;
+                  if (!a.request.empty()) text += " request " + a.request;
                   return text;
               },
               [&](const Replay& a) { return "replay " + outcome(a.outcome); },
@@ -108,6 +109,7 @@ std::string essence(const std::optional<Record>& record) {
                        r.outcome.body + (r.outcome.kept ? "" : "/tombstone") + " by " + r.resolved_by + " key " +
                        (r.operation ? r.operation->text() : "-") + " correlation " + r.correlation;
     for (const Checkpoint& c : r.checkpoints) text += " " + c.name + "=" + c.value;
+    if (!r.request.empty()) text += " request " + r.request;
     for (const HistoryEntry& e : r.history) text += " " + std::string(name(e.what));
     return text;
 }
@@ -124,6 +126,7 @@ Claim make_claim(const Step& step, TimePoint now) {
     Claim made = claim(key_of(step.key), step.variant % 6 == 5 ? "other body" : "body");
     made.policy = policies[step.variant % 4];
     made.correlation = step.variant % 2 == 0 ? "order" : "";
+    if (step.variant % 3 != 0) made.request = "asked " + std::to_string(step.variant);
     if (step.variant == 11) made.key_time = now - 25h;
     if (step.variant == 10) made.key_time = now - 1h;
     return made;

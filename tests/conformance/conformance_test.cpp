@@ -283,6 +283,47 @@ TEST_P(StoreConformance, TheFirstCheckpointOfANameWinsAndIsHandedOn) {
     EXPECT_TRUE(resumed.doubt);
 }
 
+TEST_P(StoreConformance, TheRequestOfTheFirstClaimIsHandedOnUntilItIsSettled) {
+    const auto asking = [&](std::string request) {
+        Claim made = claim("k1");
+        made.policy.on_unknown = OnUnknown::retry;
+        made.policy.dedup_window = 24h;
+        made.request = std::move(request);
+        return made;
+    };
+    std::string bytes(Record::request_bytes_max, '\xfe');
+    bytes[1] = '\0';
+    const Claim first = asking(bytes);
+    const Claimed mine = claimed(first);
+    EXPECT_EQ(mine.request, "");
+    EXPECT_EQ(find(first)->request, bytes);
+    EXPECT_FALSE(find(first)->touched);
+    as<Ok>(execute(Renew{holder(first, mine)}));
+    world_->pass(31s);
+
+    const Claim second = asking("other bytes");
+    const Claimed taken_over = claimed(second);
+    EXPECT_TRUE(taken_over.doubt);
+    EXPECT_EQ(taken_over.request, bytes);
+    as<Ok>(execute(Abandon{holder(second, taken_over)}));
+    const Claim third = asking("");
+    const Claimed again = claimed(third);
+    EXPECT_EQ(again.request, bytes);
+    as<Ok>(execute(Settle{holder(third, again), {200, "done", true}}));
+    EXPECT_EQ(find(first)->request, "");
+}
+
+TEST_P(StoreConformance, ARequestIsNoStepSoThatItsReleaseLeavesNothing) {
+    Claim first = claim("k1");
+    first.request = "bytes";
+    as<Ok>(execute(Release{holder(first, claimed(first))}));
+    EXPECT_FALSE(find(first));
+    Claim second = claim("k1");
+    second.request = "others";
+    claimed(second);
+    EXPECT_EQ(find(second)->request, "others");
+}
+
 TEST_P(StoreConformance, CheckpointsOfAnOperationHaveALimit) {
     const Claim first = claim("k1");
     const Holder mine = holder(first, claimed(first));

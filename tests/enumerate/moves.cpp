@@ -18,7 +18,14 @@ Claim claim_of(const World& world, std::uint8_t attempt, Policy policy) {
             .policy = policy,
             .key_time = key_time(world),
             .correlation = "walk",
+            .request = world.record ? requests[1] : "",
             .not_after = now};
+}
+
+/// What the first claim may bring: something where the policy may have it asked again, or nothing.
+std::vector<std::string> first_requests(const Policy& policy) {
+    if (policy.on_unknown == OnUnknown::retry) return {"", requests[0]};
+    return {""};
 }
 
 /// The policies a claim may bring: any that could be the first; later, the operation's own and one that differs in all.
@@ -43,7 +50,14 @@ void add_claims(std::vector<Move>& moves, const World& world, std::uint8_t attem
                 Claim claim = claim_of(world, attempt, policy);
                 claim.in_transaction = in_transaction;
                 claim.not_after = not_after;
-                moves.emplace_back(Arrive{claim});
+                if (world.record) {
+                    moves.emplace_back(Arrive{claim});
+                    continue;
+                }
+                for (const std::string& request : first_requests(policy)) {
+                    claim.request = request;
+                    moves.emplace_back(Arrive{claim});
+                }
             }
         }
     }
@@ -165,6 +179,7 @@ std::string text_of_claim(const Claim& claim) {
     if (claim.in_transaction) line += ", in a transaction";
     if (claim.fingerprint != fingerprints[0]) line += ", another fingerprint";
     if (claim.not_after < now) line += ", after its not_after";
+    if (!claim.request.empty()) line += ", request '" + claim.request + "'";
     return line;
 }
 
@@ -272,7 +287,8 @@ std::string text(const Move& move) {
 std::string text(const Answer& answer) {
     return std::visit(
         match{[](const Claimed& a) {
-                  return fmt::format("Claimed token {}{}", a.token.value, a.doubt ? " in doubt" : "");
+                  return fmt::format("Claimed token {}{}{}", a.token.value, a.doubt ? " in doubt" : "",
+                                     a.request.empty() ? "" : ", request '" + a.request + "'");
               },
               [](const Replay& a) { return fmt::format("Replay {}", a.outcome.status); },
               [](const Busy& a) { return fmt::format("Busy for {} ticks", a.retry_after / tick); },

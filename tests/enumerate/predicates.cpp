@@ -267,6 +267,34 @@ void check_absent_means_nothing_began(const Step& step) {
     demand(step.before.record->checkpoints.empty(), "I11", "released, though a step was done");
 }
 
+/// The other way round: where surely nothing began, a release makes it absent. A request says nothing of a beginning.
+void check_release(const Step& step) {
+    const Release* release = arrived<Release>(step);
+    const auto& before = step.before.record;
+    if (!release || !is_open(before) || !is_current(*before, release->holder)) return;
+    if (!before->doubt && before->checkpoints.empty())
+        demand(!step.decision.next, "I11", "released before anything began, and not absent");
+}
+
+// ---- section 3: under doubt the first request is repeated ------------------------------------------------------------
+
+/// A record has the request of its first claim while it is open, whatever others bring, and not a moment longer; who
+/// takes it over is given those bytes.
+void check_request(const Step& step) {
+    const auto& before = step.before.record;
+    const auto& after = step.decision.next;
+    if (is_settled(after)) demand(after->request.empty(), "section 3", "settled, and the request is still kept");
+    if (is_open(before) && is_open(after))
+        demand(after->request == before->request, "section 3", "the request of an open operation changed");
+    const Claim* claim = arrived<Claim>(step);
+    const Claimed* answer = std::get_if<Claimed>(&step.decision.answer);
+    if (!claim || !answer) return;
+    if (!before && is_open(after))
+        demand(after->request == claim->request, "section 3", "the first claim's request is not kept");
+    if (before && answer->doubt)
+        demand(answer->request == before->request, "section 3", "taken over with another request than the first");
+}
+
 // ---- I12: the policy -------------------------------------------------------------------------------------------------------
 
 void check_takeover(const Step& step, const Claim& claim) {
@@ -379,6 +407,8 @@ void check(const Step& step) {
     check_identity_is_kept(step);
     check_doubt(step);
     check_absent_means_nothing_began(step);
+    check_release(step);
+    check_request(step);
     check_unknown_stays(step);
     check_checkpoints(step);
     check_lease(step);

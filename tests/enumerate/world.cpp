@@ -137,6 +137,7 @@ void pack_record(Packer& packer, const Record& record) {
     packer.put(record.doubt, 1);
     packer.put(record.touched, 1);
     packer.put(record.checkpoints.empty() ? 0 : record.checkpoints[0] == checkpoint(0) ? 1 : 2, 2);
+    packer.put(record.request.empty() ? 0 : record.request == requests[0] ? 1 : 2, 2);
     packer.put_ticks(record.lease_until, -deadline_ticks, 3);
     packer.put(record.policy.on_unknown, 2);
     if (record.policy.on_unknown == OnUnknown::retry) packer.put_ticks(record.created, long_ago, 4);
@@ -153,6 +154,7 @@ Record blank_record(const World& world) {
             .owner = epoch_before,
             .lease_until = now,
             .policy = policy_of(OnUnknown::refuse, *world.setting),
+            .request = {},
             .created = now,
             .unknown_since = {},
             .resolved_by = {},
@@ -180,6 +182,7 @@ void unpack_open(Unpacker& unpacker, const World& world, Record& record) {
     record.doubt = unpacker.flag();
     record.touched = unpacker.flag();
     if (const auto value = unpacker.get(2)) record.checkpoints = {checkpoint(value - 1)};
+    if (const auto value = unpacker.get(2)) record.request = requests.at(value - 1);
     record.lease_until = unpacker.get_ticks(-deadline_ticks, 3);
     record.policy = policy_of(unpacker.get<OnUnknown>(2), *world.setting);
     if (record.policy.on_unknown == OnUnknown::retry) record.created = unpacker.get_ticks(long_ago, 4);
@@ -267,6 +270,7 @@ std::string text(const World& world) {
     if (record.doubt) line += ", doubt";
     if (record.touched) line += ", touched";
     if (!record.checkpoints.empty()) line += ", checkpoint " + record.checkpoints[0].value;
+    if (!record.request.empty()) line += ", request '" + record.request + "'";
     if (world.outside.begun) line += "; an effect has begun";
     return line;
 }

@@ -116,6 +116,9 @@ inline const Outcome not_kept = Outcome::tombstone(507);
 /// The checkpoint the walk saves, with one of two values.
 Checkpoint checkpoint(std::size_t value);
 
+/// What a claim may bring to be asked again: the first claim's, and that of those that come later.
+inline const std::array<std::string, 2> requests{"asked first", "asked later"};
+
 /// One line for people.
 std::string text(const World& world);
 

@@ -584,6 +584,7 @@ TEST_P(Once, EveryStepIsTheOneThatTheRulesTake) {
                 leased.policy = {.on_unknown = below(2) == 0 ? OnUnknown::joined : OnUnknown::refuse,
                                  .lease = below(2) == 0 ? Duration{1} : 30s};
                 leased.correlation = std::string(below(3) * 100, 'c');
+                leased.request = std::string(below(3) * 100, '\xfd');
                 if (below(3) == 0)
                     leased.policy.retention = {
                         .identity = 1h, .response = below(2) == 0 ? std::optional<Duration>(1min) : std::nullopt};
