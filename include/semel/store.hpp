@@ -80,7 +80,7 @@ public:
     virtual ~Store() = default;
 
     virtual Result<std::unique_ptr<Session>> session() = 0;
-    /// How many sessions do useful work at once: one for an embedded store.
+    /// How many sessions do useful work at once.
     [[nodiscard]] virtual std::size_t sessions_max() const = 0;
 
     /// What is stored about an operation now, or nothing. Never a basis for deciding: that is what claim is for.

@@ -135,7 +135,8 @@ bool CommitQueue::may_begin(Steady now) const {
 
 /// Callers who were answered together come back together, and would share one batch for ever while the other session has
 /// nothing to do. Of many the first batch takes half: the other half is executed while this one waits for the disk. Not
-/// where that wait is most of it: then two halves would take twice as long as the whole.
+/// where that wait is known to be most of it: then two halves would take twice as long as the whole. (PostgreSQL does not
+/// tell, and has two commits that wait share one sync.)
 std::size_t CommitQueue::share() const {
     const bool worth_halving = out_since_.empty() && ready_.size() >= 2 * share_min && 2 * waited_ <= took_;
     return std::min(options_.batch_max, worth_halving ? (ready_.size() + 1) / 2 : ready_.size());

@@ -37,7 +37,7 @@ struct Completion {
 };
 
 enum class Lane {
-    only,     ///< the one session of an embedded store: renewals first, then everything
+    only,     ///< the one session that there is: renewals first, then everything
     urgent,   ///< renewals only
     general,  ///< everything but renewals
 };

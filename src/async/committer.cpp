@@ -109,6 +109,7 @@ private:
             std::vector<Completion> completed;
             auto batch = queue_.gather(lane, std::chrono::steady_clock::now(), completed);
             if (batch) {
+                wake_others(std::chrono::steady_clock::now());  // it may have left them their part
                 lock.unlock();
                 for (Completion& each : completed) each();
                 completed.clear();

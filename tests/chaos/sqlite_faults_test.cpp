@@ -54,6 +54,27 @@ TEST(SqliteFaults, ANewerSchemaIsRefusedAndReadingCreatesNoFile) {
     }
 }
 
+TEST(SqliteFaults, WhatAnotherConnectionWroteIsWhatTheHoldersNextCommandMeets) {
+    const TempFolder folder;
+    auto store = sqlite::open({.path = file(folder)}).value();
+    const auto session = store->session().value();
+    const Claim removed = claim("removed");
+    const Claim damaged = claim("damaged");
+    const auto of_removed = as<Claimed>(execute(*session, removed));
+    const auto of_damaged = as<Claimed>(execute(*session, damaged));
+    sqlite3* db = nullptr;
+    sqlite3_open(file(folder).c_str(), &db);
+    EXPECT_EQ(sqlite3_exec(db, "delete from semel_operation where key = 'removed'", nullptr, nullptr, nullptr), 0);
+    EXPECT_EQ(sqlite3_exec(db, "update semel_operation set token = 99", nullptr, nullptr, nullptr), 0);
+    EXPECT_EQ(sqlite3_changes(db), 1);
+    sqlite3_close(db);
+    EXPECT_TRUE(is<Fenced>(execute(*session, Settle{holder(removed, of_removed), {200, "x", true}})));
+    const Group settle = lone(Settle{holder(damaged, of_damaged), {200, "x", true}});
+    const auto executed = session->execute(std::span(&settle, 1)).value();
+    ASSERT_FALSE(executed.answers[0]);
+    EXPECT_EQ(executed.answers[0].failure().code, Code::corrupt);
+}
+
 TEST(SqliteFaults, AFileThatIsNoDatabaseIsLeftAlone) {
     const TempFolder folder;
     const std::string text(10000, 'x');

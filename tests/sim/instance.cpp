@@ -11,7 +11,11 @@ Instance::Instance(Stage& stage, SimStore& store, Judge& judge, ProcessId proces
       process_(process),
       options_(options),
       queue_(std::make_unique<CommitQueue>(options)) {
-    lines_ = {{Lane::urgent, false, {}}, {Lane::general, false, {}}, {Lane::general, false, {}}};
+    // An embedded store has as many sessions as a shared one, or one: both are in use.
+    if (store.kind() == StoreKind::embedded && stage.below(2) == 0)
+        lines_ = {{Lane::only, false, {}}};
+    else
+        lines_ = {{Lane::urgent, false, {}}, {Lane::general, false, {}}, {Lane::general, false, {}}};
 }
 
 // ---- living ----------------------------------------------------------------------------------------------------

@@ -21,24 +21,43 @@ std::uint64_t LogSync::last() const {
 Status LogSync::through(std::uint64_t commit) {
     std::unique_lock lock(mutex_);
     while (synced_ < commit) {
-        if (failed_) return Failure{Code::indeterminate, "sync the write-ahead log: the disk failed"};
-        if (syncing_) {
+        if (failed_) return disk_failed();
+        if (syncing_)
             over_.wait(lock);
-            continue;
-        }
-        syncing_ = true;
-        const std::uint64_t covered = written_;
-        lock.unlock();
-        const int result = log_->pMethods->xSync(log_, SQLITE_SYNC_NORMAL);
-        lock.lock();
-        syncing_ = false;
-        if (result == SQLITE_OK)
-            synced_ = covered;
         else
-            failed_ = true;
-        over_.notify_all();
+            sync(lock);
     }
     return Done{};
+}
+
+Status LogSync::all() {
+    if (log_ == nullptr) return Done{};
+    std::unique_lock lock(mutex_);
+    over_.wait(lock, [&] { return !syncing_; });  // that one may have begun before what was seen
+    if (!failed_) sync(lock);
+    if (failed_) return disk_failed();
+    return Done{};
+}
+
+/// One sync, with nobody else's under way. Covers what was written before it begins.
+void LogSync::sync(std::unique_lock<std::mutex>& lock) {
+    syncing_ = true;
+    const std::uint64_t covered = written_;
+    lock.unlock();
+    const int result = log_->pMethods->xSync(log_, SQLITE_SYNC_NORMAL);
+    lock.lock();
+    syncing_ = false;
+    if (result == SQLITE_OK)
+        synced_ = covered;
+    else
+        failed_ = true;
+    over_.notify_all();
+}
+
+Failure LogSync::disk_failed() {
+    return {Code::indeterminate,
+            "sync the write-ahead log: the disk failed, and what it has is not known; restart the process to recover "
+            "from the file"};
 }
 
 void LogSync::fail() {

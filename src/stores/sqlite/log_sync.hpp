@@ -29,15 +29,21 @@ public:
 
     /// A commit was written; said by who has the writers' turn. What is told of it waits for `through` its number.
     std::uint64_t written();
-    /// The last commit written: whatever anybody can have read by now is in it or before it.
+    /// The last commit written; asked by who has the writers' turn: what it has read is in it or before it.
     [[nodiscard]] std::uint64_t last() const;
     /// Returns when the commits up to this one are on the disk. `indeterminate`: they may be, and that will not be known.
     Status through(std::uint64_t commit);
+    /// For who reads without the turn, and may have seen a commit that is not counted yet: everything seen so far is on the
+    /// disk when it returns. At once where no log was attached.
+    Status all();
     /// A write or a sync has failed: nothing more is to be built on what is there.
     void fail();
     [[nodiscard]] bool failed() const;
 
 private:
+    void sync(std::unique_lock<std::mutex>& lock);
+    [[nodiscard]] static Failure disk_failed();
+
     sqlite3_file* log_ = nullptr;
     mutable std::mutex mutex_;
     std::condition_variable over_;

@@ -20,7 +20,7 @@ public:
         std::int64_t rowid = 0;
         Record record{};
     };
-    static constexpr std::size_t count_max = 8192;  ///< more that run at once are read when they are needed
+    static constexpr std::size_t count_max = 8192;  ///< at more everything is forgotten, and read when it is needed
 
     /// `version` is the file's as others see it: it changes with every commit of another connection.
     void as_of(std::int64_t version) {
@@ -37,7 +37,8 @@ public:
     /// A row as it was committed. Small ones are kept that run: most are settled next.
     void keep(std::int64_t rowid, Record record) {
         const bool small = record.checkpoints.empty() && record.request.empty();
-        if (record.state != State::running || !small || entries_.size() >= count_max) return;
+        if (record.state != State::running || !small) return;
+        if (entries_.size() >= count_max) entries_.clear();  // most are of holders that vanished
         const OperationId id = record.id;
         entries_.insert_or_assign(id, Entry{rowid, std::move(record)});
     }

@@ -206,7 +206,7 @@ private:
     Statement due_;
     Epoch owner_;
     OpenRecords open_records_;
-    LogSync log_;
+    LogSync log_;  // has a lock of its own
     std::optional<Checkpointer> checkpointer_;
 };
 
@@ -431,13 +431,12 @@ Result<std::optional<Record>> SqliteStore::find(const OperationId& id) {
     auto stored = reader_table_.load(id);
     if (!stored) return stored.failure();
     if (auto* failure = std::get_if<Failure>(&stored->found)) return std::move(*failure);
-    if (auto lasts = log_.through(log_.last()); !lasts) return lasts.failure();  // I10: what was read may be newer
+    if (auto lasts = log_.all(); !lasts) return lasts.failure();  // I10
     return std::get<std::optional<Record>>(std::move(stored->found));
 }
 
 Result<Page> SqliteStore::list(const Filter& filter, const std::string& cursor, std::size_t limit) {
     const std::lock_guard lock(reader_mutex_);
-    // The unary plus keeps the order by op on its index unless a state narrows the search.
     const std::string sql = fmt::format("select {} from semel_operation where op > ?1 {} order by op", row_columns,
                                         filter.state ? "and state = ?2" : "");
     auto statement = Statement::prepare(reader_.get(), sql);
@@ -458,11 +457,13 @@ Result<Page> SqliteStore::list(const Filter& filter, const std::string& cursor, 
         if (!matches(filter, *record, now)) continue;
         if (page.records.size() == limit) {
             page.next = to_hex(page.records.back().id.bytes);
-            return page;
+            result = SQLITE_DONE;
+            break;
         }
         page.records.push_back(std::move(*record));
     }
     if (result != SQLITE_DONE) return failure_of(reader_.get(), "list operations");
+    if (auto lasts = log_.all(); !lasts) return lasts.failure();  // I10
     return page;
 }
 
