@@ -118,7 +118,8 @@ public:
     /// One durable transaction: removes, notes, then reads what is left of each shard, in order, without what is stopped.
     /// Safe to repeat with more. The spans are read during the call; from then until the answer nothing else may be asked.
     virtual void begin_turn(const Turn& turn) = 0;
-    /// The answer, once: empty if it has not come within that time. Called now and then until it has.
+    /// The answer, once: empty if it has not come within that time. Called now and then until it has; it comes, or is a
+    /// failure, within a time that the table knows.
     virtual std::optional<Result<std::vector<OutboxRow>>> turned(Duration wait) = 0;
     /// Both.
     Result<std::vector<OutboxRow>> turn(const Turn& turn);

@@ -113,13 +113,14 @@ public:
         dropped += std::erase_if(ready_, [&](const Parcel& parcel) {
             return std::ranges::find(taken_away, parcel.delivery.ticket) != taken_away.end();
         });
+        load_ = ready_.size() + taken_;
     }
     /// The last one that is not begun and that no order binds to this lane.
     std::optional<Parcel> give() {
         const std::lock_guard lock(mutex_);
         const auto now = Steady::now();
         const auto free = std::find_if(ready_.rbegin(), ready_.rend(), [&](const Parcel& parcel) {
-            return parcel.not_before <= now && !loop_.is_bound(parcel.delivery.message);
+            return parcel.not_before <= now && !loop_.has_its_lane(parcel.delivery.message);
         });
         if (free == ready_.rend()) return std::nullopt;
         std::optional<Parcel> given(std::move(*free));
@@ -433,8 +434,9 @@ void Loop::hand_out(std::vector<Delivery> deliveries) {
     // The same ordering key, the same lane; without one, any.
     std::vector<std::vector<Delivery>> by_lane(lanes_.size());
     for (Delivery& delivery : deliveries) {
-        const std::size_t lane = is_bound(delivery.message) ? std::hash<std::string>{}(delivery.message.ordering_key)
-                                                            : least_loaded(by_lane);
+        const std::size_t lane = has_its_lane(delivery.message)
+                                     ? std::hash<std::string>{}(delivery.message.ordering_key)
+                                     : least_loaded(by_lane);
         by_lane[lane % lanes_.size()].push_back(std::move(delivery));
     }
     for (std::size_t i = 0; i < lanes_.size(); ++i)
@@ -699,7 +701,12 @@ Result<std::unique_ptr<Consumer>> Consumer::make(ConsumerOptions options, std::u
     if (auto fine = check(options); !fine) return fine.failure();
     if (inboxes.empty())
         return Failure{Code::invalid, fmt::format("consumer {}: it needs an inbox to work with", options.name)};
+    for (const std::unique_ptr<Inbox>& inbox : inboxes) {
+        if (inbox && inbox->text() == inboxes.front()->text()) continue;
+        return Failure{Code::invalid, fmt::format("consumer {}: its inboxes have to be of one database", options.name)};
+    }
     auto loop = std::make_unique<Loop>(std::move(options), std::move(source));
+    loop->keep_keys_together();
     for (std::unique_ptr<Inbox>& inbox : inboxes) {
         Inbox& mine = *inbox;
         loop->add_lane(std::move(inbox), std::make_unique<BatchEngine>(loop->options(), mine, handler));

@@ -26,6 +26,8 @@ public:
     Loop(ConsumerOptions options, std::unique_ptr<Source> source);
     ~Loop();
 
+    /// Messages of one ordering key keep to one lane also where none of them waits for another.
+    void keep_keys_together() { keys_together_ = true; }
     /// One worker; at least one is needed before `run`. Messages with the same ordering key go to the same lane.
     void add_lane(std::unique_ptr<Inbox> inbox, std::unique_ptr<Engine> engine);
     /// Lanes take single messages, not batches.
@@ -49,9 +51,13 @@ private:
     void stop_lanes();
 
     // For lanes; thread safe.
-    /// Whether order binds it to its lane.
+    /// Whether it waits behind a message of its ordering key that has to be tried again.
     [[nodiscard]] bool is_bound(const Message& message) const {
         return options_.retries.hold_order && !message.ordering_key.empty();
+    }
+    /// Whether it goes to the lane of its ordering key, and stays there.
+    [[nodiscard]] bool has_its_lane(const Message& message) const {
+        return is_bound(message) || (keys_together_ && !message.ordering_key.empty());
     }
     void done(std::size_t lane, const std::vector<Ticket>& tickets, TimePoint began);
     Status note_progress(std::size_t lane, Inbox& inbox, TimePoint now);
@@ -64,6 +70,7 @@ private:
     ConsumerOptions options_;
     std::unique_ptr<Source> source_;
     std::string member_;
+    bool keys_together_ = false;
     std::size_t parcels_max_;
     std::vector<std::unique_ptr<Lane>> lanes_;
 

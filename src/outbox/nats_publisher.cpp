@@ -55,9 +55,11 @@ bool is_subject(std::string_view topic) {
 /// What cnats' thread leaves for ours.
 class Mailbox {
 public:
-    void expect(const natsMsg* message, OutboxPlace place) {
+    /// True: it is the only one.
+    bool expect(const natsMsg* message, OutboxPlace place) {
         const std::lock_guard lock(mutex_);
         expected_.emplace(message, place);
+        return expected_.size() == 1;
     }
     void forget(const natsMsg* message) {
         const std::lock_guard lock(mutex_);
@@ -160,7 +162,7 @@ public:
         jsPubOptions options;
         jsPubOptions_Init(&options);
         options.MsgId = key.c_str();
-        mailbox_.expect(raw, row.place);
+        if (mailbox_.expect(raw, row.place)) heard_ = Steady::now();  // nothing was owed until now
         static_cast<void>(message.release());
         natsMsg* given = raw;
         status = js_PublishMsgAsync(jet_stream_.get(), &given, &options);

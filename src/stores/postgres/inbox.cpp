@@ -407,7 +407,8 @@ Status PostgresInbox::settle(const Operation& operation, const Claimed& claimed,
     SEMEL_ASSERT(decision.next, "what was claimed here can be settled here");
     std::vector<Row> rows;
     rows.push_back(to_row(*decision.next));
-    told_.push_back({update_sql, row_params(std::move(rows))});
+    // Planned each time: handlers share the connection, so no setting keeps a plan from going through the whole table.
+    told_.push_back({update_sql, row_params(std::move(rows)), false});
     return Done{};
 }
 
@@ -416,12 +417,13 @@ void PostgresInbox::unclaim(std::span<const OperationId> claimed) {
     std::vector<OperationId> found;  // the row of a released operation, which has to stay: 001_ledger.sql
     for (const OperationId& id : claimed) (claimed_.erase(id) > 0 ? made_here : found).push_back(id);
     if (!made_here.empty())
-        told_.push_back({"delete from semel.operation where op = any($1::uuid[])", ids_param(std::move(made_here))});
+        told_.push_back(
+            {"delete from semel.operation where op = any($1::uuid[])", ids_param(std::move(made_here)), false});
     if (!found.empty())
         told_.push_back(
             {"update semel.operation set state = 0, scope = null, key = null, record = '', outcome = null, "
              "due = (extract(epoch from clock_timestamp()) * 1000000)::bigint + 3600000000 where op = any($1::uuid[])",
-             ids_param(std::move(found))});
+             ids_param(std::move(found)), false});
 }
 
 Result<bool> PostgresInbox::holds(const OperationId& id, Token token) {

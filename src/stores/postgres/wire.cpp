@@ -230,9 +230,11 @@ void Wire::send_kept(const char* sql, const Params& params) {
     const std::string name = kept != kept_.end() ? kept->name : name_of(sql);
     const Bound bound(params.values_);
     // Not again within one round trip, where the server has yet to say that it did.
-    const bool asked = std::ranges::any_of(
-        queued_, [&](const Queued& each) { return each.prepares != nullptr && each.prepares == sql; });
-    if (kept == kept_.end() && !asked) {
+    const auto asked = [&] {
+        return std::ranges::any_of(
+            queued_, [&](const Queued& each) { return each.prepares != nullptr && each.prepares == sql; });
+    };
+    if (kept == kept_.end() && !asked()) {
         if (PQsendPrepare(connection_.get(), name.c_str(), sql, bound.count(), params.types_.data()) != 1)
             send_failed_ = true;
         queued_.push_back({sql});
@@ -272,6 +274,7 @@ std::optional<Wire::Answer> Wire::answered(Duration wait) {
     Trip& trip = *trip_;
     if (!trip.sent) return lost("send");
     const auto until = std::min(trip.deadline, std::chrono::steady_clock::now() + wait);
+    bool late = false;
     while (true) {
         if (!trip.flushed) {
             const int left = PQflush(connection);
@@ -289,8 +292,8 @@ std::optional<Wire::Answer> Wire::answered(Duration wait) {
         if (ready < 0 && errno != EINTR) return lost("poll");
         if (ready > 0 && (line.revents & (POLLIN | POLLHUP | POLLERR)) != 0 && PQconsumeInput(connection) != 1)
             return lost("read");
-        // What has come is taken however late it is.
-        if (ready > 0) continue;
+        // What has come by then is taken; what trickles on after its time is not waited for.
+        if (ready > 0 && !std::exchange(late, now >= trip.deadline)) continue;
         if (now >= trip.deadline) return lost("no reply in time");
         if (now >= until) return std::nullopt;
     }
