@@ -172,7 +172,8 @@ void Pump::begin_turn() {
     if (now >= held_until_) shards_.clear();
     const bool nothing_to_do = ready_.empty() && on_their_way_ == 0;
     forget_unsent(now - round_max);
-    Asked& asked = asked_.emplace();
+    asked_ = Asked{};
+    Asked& asked = *asked_;
     for (const OutboxReading& each : shares()) {
         const Shard& shard = by_shard_[each.shard];
         if (nothing_to_do || shard.rows == 0 || now - shard.read_at >= round_max) asked.wanted.push_back(each);

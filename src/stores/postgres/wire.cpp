@@ -257,7 +257,8 @@ Wire::Answer Wire::round_trip(Duration timeout) {
 }
 
 void Wire::begin_trip(Duration timeout) {
-    Trip& trip = trip_.emplace();
+    trip_ = Trip{};
+    Trip& trip = *trip_;
     trip.queued = std::exchange(queued_, {});
     trip.rows.reserve(trip.queued.size());
     trip.deadline = std::chrono::steady_clock::now() + timeout;
