@@ -20,6 +20,17 @@ Command claim(const std::string& key) {
     return Claim{.operation = operation(key), .fingerprint = {}, .attempt = mint_attempt()};
 }
 
+/// One that nobody waits for.
+Submission lone(Command command) {
+    std::vector<Command> commands;
+    commands.push_back(std::move(command));
+    return {.group = {std::move(commands), false},
+            .deadline = start + 1s,
+            .urgent = false,
+            .waiting = nullptr,
+            .done = [](GroupAnswer) {}};
+}
+
 Command renew(const std::string& key) { return Renew{{operation(key).id(), Token{1}, {}}}; }
 
 /// A queue, what was completed, and a store that answers as told.
@@ -173,11 +184,7 @@ TEST_F(CommitQueueTest, OfManyTheFirstBatchLeavesHalfToTheNext) {
     std::size_t keys = 0;
     const auto push_many = [&](std::size_t count) {
         for (std::size_t i = 0; i < count; ++i) {
-            Submission submission{.group = {{claim(std::to_string(++keys))}, false},
-                                  .deadline = start + 1s,
-                                  .urgent = false,
-                                  .waiting = nullptr,
-                                  .done = [](GroupAnswer) {}};
+            Submission submission = lone(claim(std::to_string(++keys)));
             ASSERT_TRUE(queue.push(submission));
         }
     };
@@ -199,11 +206,7 @@ TEST_F(CommitQueueTest, WhereTheDiskTakesMostOfTheTimeNothingIsHalved) {
     std::size_t keys = 0;
     const auto commit = [&](Duration took, Duration waited) {
         for (std::size_t i = 0; i < 2 * CommitQueue::share_min; ++i) {
-            Submission submission{.group = {{claim(std::to_string(++keys))}, false},
-                                  .deadline = start + 1s,
-                                  .urgent = false,
-                                  .waiting = nullptr,
-                                  .done = [](GroupAnswer) {}};
+            Submission submission = lone(claim(std::to_string(++keys)));
             EXPECT_TRUE(queue.push(submission));
         }
         std::size_t first = 0;
@@ -381,24 +384,15 @@ TEST_F(CommitQueueTest, WhatWaitedTooLongForItsTurnIsTold) {
 
 TEST_F(CommitQueueTest, AFullQueueRefuses) {
     for (int i = 0; i < 100; ++i) push(claim("k" + std::to_string(i)));
-    Submission more{.group = {{claim("more")}, false},
-                    .deadline = start + 1s,
-                    .urgent = false,
-                    .waiting = nullptr,
-                    .done = [](GroupAnswer) {}};
+    Submission more = lone(claim("more"));
     EXPECT_FALSE(queue_.push(more));
 }
 
 TEST_F(CommitQueueTest, ManyBytesMakeASmallerBatch) {
     CommitQueue queue{CommitterOptions{.batch_max = 512, .batch_bytes_max = 1000, .queue_max = 100}};
     for (int i = 0; i < 5; ++i) {
-        Submission submission{
-            .group = {{Settle{{operation(std::to_string(i)).id(), Token{1}, {}}, {200, std::string(400, 'x'), true}}},
-                      false},
-            .deadline = start + 1s,
-            .urgent = false,
-            .waiting = nullptr,
-            .done = [](GroupAnswer) {}};
+        Submission submission =
+            lone(Settle{{operation(std::to_string(i)).id(), Token{1}, {}}, {200, std::string(400, 'x'), true}});
         ASSERT_TRUE(queue.push(submission));
     }
     std::vector<Completion> completed;
@@ -410,11 +404,7 @@ TEST_F(CommitQueueTest, RequestsCountAmongTheBytesOfABatch) {
     for (int i = 0; i < 5; ++i) {
         Claim asking = std::get<Claim>(claim("k" + std::to_string(i)));
         asking.request = std::string(400, 'x');
-        Submission submission{.group = {{asking}, false},
-                              .deadline = start + 1s,
-                              .urgent = false,
-                              .waiting = nullptr,
-                              .done = [](GroupAnswer) {}};
+        Submission submission = lone(std::move(asking));
         ASSERT_TRUE(queue.push(submission));
     }
     std::vector<Completion> completed;

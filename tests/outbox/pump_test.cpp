@@ -68,6 +68,13 @@ public:
     void release(const std::string& id) {
         const std::lock_guard lock(refusing_mutex);
         withheld_.erase(id);
+        ++releases_;
+        released_.notify_all();
+    }
+    /// Until something is released, and no longer than this.
+    void wait_for_news(Duration wait) {
+        std::unique_lock lock(refusing_mutex);
+        released_.wait_for(lock, wait, [&, before = releases_] { return releases_ != before; });
     }
     bool is_withheld(const std::string& id) {
         const std::lock_guard lock(refusing_mutex);
@@ -84,6 +91,8 @@ public:
 
 private:
     std::set<std::string> withheld_;  ///< ids; guarded by refusing_mutex
+    std::size_t releases_ = 0;        // guarded by refusing_mutex
+    std::condition_variable released_;
     std::mutex mutex_;
     std::condition_variable changed_;
     std::vector<StagedEvent> arrived_;
@@ -106,7 +115,7 @@ public:
         if (broker_.down) return Failure{Code::unavailable, "publish to the script: it is down"};
         std::vector<Receipt> all;
         if (broker_.silent) {
-            std::this_thread::sleep_for(std::min<Duration>(wait, milliseconds{10}));
+            broker_.wait_for_news(std::min<Duration>(wait, milliseconds{10}));
             return all;
         }
         for (const OutboxRow& row : std::exchange(handed_, {})) {
@@ -122,7 +131,7 @@ public:
             broker_.arrive(row.staged);
             all.push_back({row.place, Receipt::What::confirmed, ""});
         }
-        if (all.empty()) std::this_thread::sleep_for(std::min<Duration>(wait, milliseconds{10}));
+        if (all.empty()) broker_.wait_for_news(std::min<Duration>(wait, milliseconds{10}));
         return all;
     }
     [[nodiscard]] bool keeps_order() const override { return broker_.keeps_order; }
@@ -147,7 +156,8 @@ std::vector<OutboxReading> all_of(const OutboxTable::Held& held, std::size_t lim
 
 /// Parts of a database that fail, and what it is asked for.
 struct Trouble {
-    std::atomic<bool> unanswered = false;   ///< turns that are begun meanwhile are done, and nobody hears of it
+    /// Turns that are begun meanwhile are done, and nobody hears of it, until `answer`.
+    std::atomic<bool> unanswered = false;
     std::atomic<std::size_t> withheld = 0;  ///< of those
     std::atomic<std::size_t> turns = 0;     ///< begun
     std::atomic<bool> hold = false;
@@ -157,6 +167,20 @@ struct Trouble {
     std::atomic<std::size_t> bells_failed = 0;
     std::atomic<std::size_t> read_most = 0;  ///< rows in a turn
     std::atomic<std::size_t> turns_failed = 0;
+
+    void answer() {
+        {
+            const std::lock_guard lock(mutex);
+            unanswered = false;
+        }
+        answered.notify_all();
+    }
+    bool wait_for_answer(Duration wait) {
+        std::unique_lock lock(mutex);
+        return answered.wait_for(lock, wait, [&] { return !unanswered; });
+    }
+    std::mutex mutex;
+    std::condition_variable answered;
 };
 
 class TroubledTable final : public OutboxTable {
@@ -184,10 +208,7 @@ public:
         }
         if (!rows_) rows_ = table_->turned(wait);
         if (!rows_) return std::nullopt;
-        if (withheld_ && trouble_.unanswered) {
-            std::this_thread::sleep_for(std::min<Duration>(wait, milliseconds{1}));
-            return std::nullopt;
-        }
+        if (withheld_ && !trouble_.wait_for_answer(wait)) return std::nullopt;
         if (*rows_) trouble_.read_most = std::max(trouble_.read_most.load(), (*rows_)->size());
         return std::exchange(rows_, std::nullopt);
     }
@@ -216,7 +237,7 @@ private:
 /// Declared after a relay: it can end, however the test does.
 struct AnsweredInTheEnd {
     Trouble& trouble;
-    ~AnsweredInTheEnd() { trouble.unanswered = false; }
+    ~AnsweredInTheEnd() { trouble.answer(); }
 };
 
 /// A relay at work until it goes.
@@ -402,7 +423,7 @@ TEST_P(Outbox, WhatIsReadIsPublishedWhileTheNextTurnIsOnItsWay) {
     ASSERT_TRUE(until([&] { return relay.state().published >= 2; }));
     EXPECT_EQ(broker_.ids().at(1), "a-1");
     EXPECT_EQ(std::ranges::count(broker_.ids(), "b-2"), 0) << "no turn has told of it";
-    trouble.unanswered = false;
+    trouble.answer();
     ASSERT_TRUE(empty());
     EXPECT_THAT(broker_.ids(), testing::UnorderedElementsAre("a-1", "a-2", "b-1", "b-2"));
 }
@@ -422,7 +443,7 @@ TEST_P(Outbox, WhatIsConfirmedWhileATurnThatReadItIsOnItsWayIsNotPublishedAgain)
     broker_.release("a-1");
     broker_.release("none-1");
     ASSERT_TRUE(until([&] { return relay.state().published == 2; }));
-    trouble.unanswered = false;
+    trouble.answer();
     ASSERT_TRUE(empty());
     EXPECT_THAT(broker_.ids(), testing::UnorderedElementsAre("a-1", "none-1", "a-2"));
 }
@@ -446,7 +467,7 @@ TEST_P(Outbox, WhatIsRefusedWhileATurnThatReadItIsOnItsWayStopsItsKey) {
     }
     broker_.release("a-1");
     ASSERT_TRUE(until([&] { return relay.state().refused == 1; }));
-    trouble.unanswered = false;
+    trouble.answer();
     stager.commit({staged("b", 1)});
     ASSERT_TRUE(broker_.wait_for(1));
     const std::size_t turns = trouble.turns;
