@@ -142,10 +142,11 @@ public:
     /// `invalid` names the option that is wrong.
     static Result<std::unique_ptr<Consumer>> make(ConsumerOptions options, std::unique_ptr<Source> source,
                                                   std::unique_ptr<Inbox> inbox, Handler handler);
-    /// With a lane for each inbox, at least one and all of one database: as many transactions at once, so that one batch is handled while another is
-    /// claimed or committed. Messages with the same ordering key go to the same lane, in their order. Each lane has a thread
-    /// and a copy of `handler`: what the copies refer to is used by all of them at once. For PostgreSQL, where a handler
-    /// mostly waits for answers (docs/speed.md); SQLite has one writer, and further lanes only wait for it.
+    /// With a lane for each inbox, at least one and all of one database: as many transactions at once, so that one batch is
+    /// handled while another is claimed or committed. Messages with the same ordering key go to the same lane, in their
+    /// order. Each lane has a thread and a copy of `handler`: what the copies refer to is used by all of them at once. For
+    /// PostgreSQL, where a handler mostly waits for answers (docs/speed.md); SQLite has one writer, and further lanes only
+    /// wait for it.
     static Result<std::unique_ptr<Consumer>> make(ConsumerOptions options, std::unique_ptr<Source> source,
                                                   std::vector<std::unique_ptr<Inbox>> inboxes, Handler handler);
     /// With steps: each message holds a lease in the ledger, and is not batched. `committer` is of the same database.
