@@ -17,7 +17,7 @@ namespace semel::postgres {
 
 struct Options {
     std::string uri{};             ///< postgres://user@host/db, as libpq reads it
-    std::size_t sessions_max = 3;  ///< connections for batches; one more reads and sweeps
+    std::size_t sessions_max = 4;  ///< connections for batches; one more reads and sweeps
     Duration connect_timeout = std::chrono::seconds{3};
     Duration timeout = std::chrono::seconds{5};             ///< for the reply to one round trip
     Duration lock_timeout = std::chrono::milliseconds{50};  ///< a row locked longer than this is Busy

@@ -99,6 +99,80 @@ TEST(SharedStore, ARowLockedByAUsersTransactionIsBusyAndHoldsNobodyElseUp) {
     EXPECT_EQ(std::get<Replay>(committer->claim(claim("locked")).value()).outcome.body, "done");
 }
 
+/// Two instances on one database. What each remembers of its operations the other may change.
+struct Instances {
+    TestDatabase database{};
+    std::unique_ptr<Store> here_store = postgres::open({.uri = database.uri(), .sessions_max = 1}).value();
+    std::unique_ptr<Store> there_store = postgres::open({.uri = database.uri(), .sessions_max = 1}).value();
+    std::unique_ptr<Committer> here = Committer::start(*here_store).value();
+    std::unique_ptr<Committer> there = Committer::start(*there_store).value();
+};
+
+void expect_fenced(bool renewed_first) {
+    Instances both;
+    Claim wanted = claim("taken over");
+    wanted.policy.on_unknown = OnUnknown::retry;
+    wanted.policy.dedup_window = 1h;
+    const auto mine = std::get<Claimed>(both.here->claim(wanted).value());
+    ASSERT_TRUE(std::holds_alternative<Ok>(both.here->abandon(holder(wanted, mine)).value()));
+    const auto again = std::get<Claimed>(both.here->claim(wanted).value());
+    // As if its lease had run out: the other one makes it unknown and takes it over.
+    ASSERT_TRUE(std::holds_alternative<Ok>(both.there->abandon(holder(wanted, again)).value()));
+    const auto theirs = std::get<Claimed>(both.there->claim(wanted).value());
+
+    if (renewed_first) {
+        EXPECT_TRUE(std::holds_alternative<Fenced>(both.here->renew(holder(wanted, again)).value()));
+    }
+    EXPECT_TRUE(std::holds_alternative<Fenced>(both.here->settle(holder(wanted, again), {500, "late", true}).value()));
+    EXPECT_TRUE(std::holds_alternative<Ok>(both.there->settle(holder(wanted, theirs), {200, "done", true}).value()));
+    EXPECT_EQ(std::get<Replay>(both.here->claim(wanted).value()).outcome.body, "done");
+}
+
+// Each with a record that is remembered here: what was told once is looked up from then on.
+TEST(SharedStore, WhatAnotherInstanceHasTakenOverIsNotSettledHere) { expect_fenced(false); }  // I3
+TEST(SharedStore, WhatAnotherInstanceHasTakenOverIsNotRenewedHere) { expect_fenced(true); }   // I3
+
+TEST(SharedStore, WhatAnotherInstanceSettledIsToldHereAndStays) {  // I2
+    Instances both;
+    const Claim wanted = claim("settled");
+    const auto mine = std::get<Claimed>(both.here->claim(wanted).value());
+    ASSERT_TRUE(std::holds_alternative<Ok>(both.there->renew(holder(wanted, mine)).value()));
+    ASSERT_TRUE(std::holds_alternative<Ok>(both.here->renew(holder(wanted, mine)).value()));
+    ASSERT_TRUE(std::holds_alternative<Ok>(both.there->settle(holder(wanted, mine), {200, "there", true}).value()));
+    const auto told = both.here->settle(holder(wanted, mine), {200, "here", true}).value();
+    ASSERT_TRUE(std::holds_alternative<Settled>(told));
+    EXPECT_EQ(std::get<Settled>(told).outcome.body, "there");
+    EXPECT_EQ(std::get<Replay>(both.here->claim(wanted).value()).outcome.body, "there");
+}
+
+TEST(SharedStore, HoldersAreNotHeldUpByAUsersTransactionThatHasAnothersRow) {
+    const TestDatabase database;
+    auto store = postgres::open({.uri = database.uri(), .sessions_max = 1}).value();  // all in few batches
+    auto committer = Committer::start(*store).value();
+    constexpr int operations = 16;
+    std::vector<Holder> holders;
+    for (int i = 0; i < operations; ++i) {
+        const Claim wanted = claim("mine" + std::to_string(i));
+        holders.push_back(holder(wanted, std::get<Claimed>(committer->claim(wanted).value())));
+    }
+    TestConnection user(database.uri());
+    user.run("begin");
+    user.run("select * from semel.operation where key = 'mine0' for update");
+    std::atomic<int> ok = 0;
+    std::vector<std::thread> threads;
+    for (const Holder& each : holders)
+        threads.emplace_back([&, each] {
+            const auto answer = committer->settle(each, {200, "done", true}, true, 20s);
+            ASSERT_TRUE(answer) << answer.failure().message;
+            ok += std::holds_alternative<Ok>(*answer) ? 1 : 0;
+        });
+    for (std::size_t i = 1; i < threads.size(); ++i) threads[i].join();  // while the row is locked
+    EXPECT_EQ(ok, operations - 1);
+    user.run("rollback");
+    threads[0].join();
+    EXPECT_EQ(ok, operations);
+}
+
 TEST(SharedStore, SettingsThatLoseAcknowledgedClaimsAreRefused) {
     const TestDatabase database;
     TestConnection admin(database.uri());

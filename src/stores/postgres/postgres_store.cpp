@@ -4,9 +4,13 @@
 //   1  BEGIN; lock the rows that holders' commands name (SKIP LOCKED); read the server's clock and take tokens
 //   2  one INSERT for all new operations, one UPDATE for all changed ones; COMMIT
 // Between them a third only if a row was not found: it is absent, or somebody's own transaction has it locked.
-// A lone claim is taken for a new operation first: it takes part in the INSERT without having been looked up. If the
-// INSERT finds the operation present, the claim is answered by what is there: at once from a settled row, which never
-// changes, and otherwise in a second transaction that locks it.
+// Most commands are decided blind, without having locked or read their row:
+//   a lone claim    is taken for one of a new operation, and takes part in the INSERT. If that finds the operation present,
+//                   the claim is answered by what is there: at once from a settled row, which never changes, and otherwise
+//                   in a second transaction that locks it
+//   settle, renew   of an operation that this process claimed: decided on the record as it was written then. The UPDATE takes
+//                   only rows that still are so, down to the checksum; whoever else had one meanwhile has changed it. The
+//                   others are decided again in a second transaction that locks them
 //
 // What a crash or a lost connection leaves:
 //   before COMMIT was sent       nothing (`unavailable`)
@@ -21,6 +25,7 @@
 #include "base/assert.hpp"
 #include "base/bytes.hpp"
 #include "ledger/keeping.hpp"
+#include "ledger/open_records.hpp"
 #include "ledger/plan.hpp"
 #include "ledger/row.hpp"
 #include "semel/postgres.hpp"
@@ -39,16 +44,35 @@ constexpr Duration released_row_kept = std::chrono::hours{1};
 /// How often one execute looks again at an operation that others insert and remove meanwhile.
 constexpr int looks_max = 4;
 
+/// From the first column.
+std::vector<OperationId> sorted_ids(const Rows& rows) {
+    std::vector<OperationId> ids;
+    for (int at = 0; at < rows.count(); ++at) ids.push_back(id_at(rows, at));
+    std::ranges::sort(ids);
+    return ids;
+}
+
 // ---- session ---------------------------------------------------------------------------------------------------
 
-enum class Claims {
-    blind,  ///< lone claims go into the INSERT without being looked up
-    looked_up,
+enum class Look {
+    blind,  ///< lone claims are written without being looked up, and so is what is remembered
+    first,
 };
+
+/// The operations that this process has running, as they are in the table unless somebody else changed them.
+struct Remembered {
+    std::mutex mutex;
+    OpenRecords<std::string> records;  ///< with their Row::record; guarded by mutex
+};
+
+/// Whether a command may be decided on a remembered record: those that leave the row there.
+bool may_be_blind(const Command& command) {
+    return std::holds_alternative<Settle>(command) || std::holds_alternative<Renew>(command);
+}
 
 class PostgresSession final : public Session {
 public:
-    explicit PostgresSession(const Options& options) : options_(options) {}
+    PostgresSession(const Options& options, Remembered& remembered) : options_(options), remembered_(remembered) {}
 
     Result<Executed> execute(std::span<const Group> groups) override;
     Status reconnect();
@@ -62,6 +86,21 @@ private:
         bool again = false;
         bool has_large_group = false;
     };
+    /// What is decided without a look at the row.
+    struct Blind {
+        std::vector<bool> commands;                    // flat
+        std::vector<std::optional<std::string>> were;  // Row::record of what is remembered, for each flat command
+        std::vector<Found> found;
+        [[nodiscard]] bool remembers() const {
+            return std::ranges::any_of(were, [](const auto& was) { return was.has_value(); });
+        }
+    };
+    /// The ids that the INSERT put in and those that were changed as remembered, sorted; each write's Row::record.
+    struct Written {
+        std::vector<OperationId> inserted;
+        std::vector<OperationId> changed;
+        std::vector<std::string> records;
+    };
     struct Loaded {
         std::vector<Found> found;
         std::vector<bool> row_exists;
@@ -74,16 +113,19 @@ private:
     [[nodiscard]] Params settings_params(Duration lock_timeout) const;
     Result<std::vector<OperationId>> present(const std::vector<OperationId>& ids);
     static Batch flatten(std::span<const Group> groups);
-    Result<Loaded> load(const Batch& batch, const std::vector<bool>& is_blind);
-    Result<std::vector<OperationId>> write(const Batch& batch, const Plan& planned,
-                                           const std::vector<bool>& row_exists);
-    Result<Executed> transact(std::span<const Group> groups, Claims claims, int depth = 0);
+    Blind blind(const Batch& batch, Look look);
+    Result<Loaded> load(const Batch& batch, Blind& blind);
+    Result<Written> write(const Batch& batch, const Plan& planned, const Blind& blind,
+                          const std::vector<bool>& row_exists);
+    Result<Executed> transact(std::span<const Group> groups, Look look, int depth = 0);
+    void remember(std::vector<Write> writes, std::vector<std::string> records, const std::vector<bool>& stands);
     Result<Executed> answer_rest(std::span<const Group> groups, Executed executed, std::vector<std::size_t> rest,
                                  int depth);
     Failure failed(const WireError& error, std::string_view tried);
     Failure failed_at_commit(const WireError& error);
 
     const Options& options_;
+    Remembered& remembered_;
     std::optional<Wire> wire_;
 };
 
@@ -158,10 +200,30 @@ PostgresSession::Batch PostgresSession::flatten(std::span<const Group> groups) {
     return batch;
 }
 
-Result<PostgresSession::Loaded> PostgresSession::load(const Batch& batch, const std::vector<bool>& is_blind) {
+PostgresSession::Blind PostgresSession::blind(const Batch& batch, Look look) {
+    const std::size_t count = batch.commands.size();
+    Blind blind{std::vector<bool>(count, false), std::vector<std::optional<std::string>>(count),
+                std::vector<Found>(count, std::optional<Record>{})};
+    const std::lock_guard lock(remembered_.mutex);
+    for (std::size_t i = 0; i < count; ++i) {
+        const Command& command = *batch.commands[i];
+        const bool lone = batch.groups[batch.group_of[i]].commands.size() == 1;
+        // Taken out whatever comes: it is remembered again as it is written.
+        auto open = remembered_.records.take(batch.ids[i]);
+        if (look == Look::first || batch.again || !lone) continue;
+        const bool is_open = open && may_be_blind(command);
+        blind.commands[i] = is_open || std::holds_alternative<Claim>(command);
+        if (!is_open) continue;
+        blind.were[i] = std::move(open->place);
+        blind.found[i] = std::optional<Record>(std::move(open->record));
+    }
+    return blind;
+}
+
+Result<PostgresSession::Loaded> PostgresSession::load(const Batch& batch, Blind& blind) {
     std::vector<OperationId> wanted;
     for (std::size_t i = 0; i < batch.commands.size(); ++i)
-        if (!is_blind[i]) wanted.push_back(batch.ids[i]);
+        if (!blind.commands[i]) wanted.push_back(batch.ids[i]);
 
     wire_->send("begin isolation level read committed read write");
     const bool sets = !wire_->direct() || batch.again;
@@ -175,7 +237,8 @@ Result<PostgresSession::Loaded> PostgresSession::load(const Batch& batch, const 
             fmt::format("select {} from semel.operation where op = any($1::uuid[]) order by op for update", columns);
         wire_->send_kept(batch.again ? waiting.c_str() : skipping.c_str(), ids_param(wanted));
     }
-    // I5, I3: the clock and the tokens after the locks.
+    // I5, I3: the clock and the tokens after the locks. What is decided blind was last written before that, and is written
+    // only if it still is so then: nobody else has judged it by a later clock.
     wire_->send_kept(
         "select (extract(epoch from clock_timestamp()) * 1000000)::bigint, nextval('semel.token'), "
         "current_setting('synchronous_commit') = 'off'");
@@ -192,7 +255,7 @@ Result<PostgresSession::Loaded> PostgresSession::load(const Batch& batch, const 
     Loaded loaded;
     loaded.now = time_from_micros(rows.back().integer(0, 0));
     loaded.first_token.value = static_cast<std::uint64_t>(rows.back().integer(0, 1));
-    loaded.found.resize(batch.commands.size(), std::optional<Record>{});
+    loaded.found = std::move(blind.found);
     loaded.row_exists.resize(batch.commands.size(), false);
     if (wanted.empty()) return loaded;
 
@@ -206,7 +269,7 @@ Result<PostgresSession::Loaded> PostgresSession::load(const Batch& batch, const 
         locked_by_others = std::move(*there);
     }
     for (std::size_t i = 0; i < batch.commands.size(); ++i) {
-        if (is_blind[i]) continue;
+        if (blind.commands[i]) continue;
         const OperationId& id = batch.ids[i];
         const auto row = std::ranges::lower_bound(locked_rows, id, {}, &std::pair<OperationId, int>::first);
         if (row != locked_rows.end() && row->first == id) {
@@ -224,28 +287,34 @@ Result<std::vector<OperationId>> PostgresSession::present(const std::vector<Oper
     wire_->send_kept("select op from semel.operation where op = any($1::uuid[])", ids_param(ids));
     auto answered = wire_->round_trip(options_.timeout);
     if (auto* error = std::get_if<WireError>(&answered)) return failed(*error, "look for the operations of a batch");
-    const Rows& rows = std::get<0>(answered)[0];
-    std::vector<OperationId> there;
-    for (int at = 0; at < rows.count(); ++at) there.push_back(id_at(rows, at));
-    std::ranges::sort(there);
-    return there;
+    return sorted_ids(std::get<0>(answered)[0]);
 }
 
-/// The second round trip. Returns the ids that the INSERT put in; a batch with a group of several commands is committed
-/// only if that is all of them.
-Result<std::vector<OperationId>> PostgresSession::write(const Batch& batch, const Plan& planned,
+/// The second round trip. A batch with a group of several commands is committed only if the INSERT put everything in.
+Result<PostgresSession::Written> PostgresSession::write(const Batch& batch, const Plan& planned, const Blind& blind,
                                                         const std::vector<bool>& row_exists) {
     std::vector<Row> inserts;
     std::vector<Row> updates;
+    std::vector<Change> changes;
     std::vector<OperationId> removes;
+    Written written;
     for (const Write& write : planned.writes) {
-        if (!write.next)
+        std::string& record = written.records.emplace_back();
+        if (!write.next) {
             removes.push_back(write.id);
+            continue;
+        }
+        Row row = to_row(*write.next);
+        record = row.record;
+        if (const auto& was = blind.were[write.command])
+            changes.push_back({std::move(row), *was});
         else
-            (row_exists[write.command] ? updates : inserts).push_back(to_row(*write.next));
+            (row_exists[write.command] ? updates : inserts).push_back(std::move(row));
     }
     const std::size_t insert_count = inserts.size();
+    const bool has_changes = !changes.empty();
     if (insert_count > 0) wire_->send_kept(insert_sql, row_params(std::move(inserts)));
+    if (has_changes) wire_->send_kept(change_sql, change_params(std::move(changes)));
     if (!updates.empty()) wire_->send_kept(update_sql, row_params(std::move(updates)));
     if (!removes.empty()) {
         Params params = ids_param(std::move(removes));
@@ -262,13 +331,10 @@ Result<std::vector<OperationId>> PostgresSession::write(const Batch& batch, cons
         return commit_later ? failed(*error, "write a batch") : failed_at_commit(*error);
     const auto& rows = std::get<0>(answered);
 
-    std::vector<OperationId> inserted;
-    if (insert_count > 0) {
-        for (int at = 0; at < rows[0].count(); ++at) inserted.push_back(id_at(rows[0], at));
-        std::ranges::sort(inserted);
-    }
+    if (insert_count > 0) written.inserted = sorted_ids(rows[0]);
+    if (has_changes) written.changed = sorted_ids(rows[insert_count > 0 ? 1 : 0]);
     if (commit_later) {
-        if (inserted.size() != insert_count) {
+        if (written.inserted.size() != insert_count) {
             if (!wire_->roll_back(options_.timeout)) wire_.reset();
             return Failure{Code::contended, "another transaction inserted an operation of this group first"};
         }
@@ -276,46 +342,61 @@ Result<std::vector<OperationId>> PostgresSession::write(const Batch& batch, cons
         auto committed = wire_->round_trip(options_.timeout);
         if (auto* error = std::get_if<WireError>(&committed)) return failed_at_commit(*error);
     }
-    return inserted;
+    return written;
 }
 
-Result<Executed> PostgresSession::transact(std::span<const Group> groups, Claims claims, int depth) {
+Result<Executed> PostgresSession::transact(std::span<const Group> groups, Look look, int depth) {
     const Batch batch = flatten(groups);
     SEMEL_ASSERT(tokens_needed(groups) <= token_block, "a batch takes one block of tokens");
-    std::vector<bool> is_blind(batch.commands.size(), false);
-    if (claims == Claims::blind && !batch.again) {
-        for (std::size_t i = 0; i < batch.commands.size(); ++i)
-            is_blind[i] =
-                std::holds_alternative<Claim>(*batch.commands[i]) && groups[batch.group_of[i]].commands.size() == 1;
-    }
-    auto loaded = load(batch, is_blind);
+    Blind blind = this->blind(batch, look);
+    auto loaded = load(batch, blind);
     if (!loaded) return loaded.failure();
     Plan planned = plan(groups, std::move(loaded->found), {loaded->now, loaded->first_token, Epoch{}, std::nullopt});
-    std::vector<OperationId> inserted;
+    Written written;
     if (planned.writes.empty()) {
         if (!wire_->roll_back(options_.timeout)) wire_.reset();
     } else {
-        auto written = write(batch, planned, loaded->row_exists);
-        if (!written) return written.failure();
-        inserted = std::move(*written);
+        auto done = write(batch, planned, blind, loaded->row_exists);
+        // Perhaps somebody's own transaction has a row that was to be changed without a look: with one it is passed over,
+        // and nobody has waited for longer than lock_timeout.
+        const bool contended = !done && done.failure().code == Code::contended;
+        if (contended && blind.remembers() && wire_) return transact(groups, Look::first, depth);
+        if (!done) return done.failure();
+        written = std::move(*done);
     }
 
-    // Claims that were not new after all: met by the INSERT, or answered as absent without having been looked up.
+    // What was decided blind, and wrongly: met by the INSERT, changed by others, or answered without a write.
     std::vector<bool> done(groups.size(), true);
     for (std::size_t i = 0; i < batch.commands.size(); ++i)
-        if (is_blind[i]) done[batch.group_of[i]] = false;
+        if (blind.commands[i]) done[batch.group_of[i]] = false;
     for (const Write& write : planned.writes) {
-        const bool to_insert = write.next && !loaded->row_exists[write.command];
-        done[batch.group_of[write.command]] = !to_insert || std::ranges::binary_search(inserted, write.id);
+        const bool changes = blind.were[write.command].has_value();
+        const bool inserts = write.next && !changes && !loaded->row_exists[write.command];
+        done[batch.group_of[write.command]] = changes   ? std::ranges::binary_search(written.changed, write.id)
+                                              : inserts ? std::ranges::binary_search(written.inserted, write.id)
+                                                        : true;
     }
     std::vector<std::size_t> rest;
     for (std::size_t g = 0; g < groups.size(); ++g)
         if (!done[g]) rest.push_back(g);
+    std::vector<bool> stands;
+    for (const Write& write : planned.writes) stands.push_back(done[batch.group_of[write.command]]);
+    remember(std::move(planned.writes), std::move(written.records), stands);
     return answer_rest(groups, Executed{loaded->now, std::move(planned.answers)}, std::move(rest), depth);
 }
 
-/// Answers the claims that met a row they had not looked up. What fails here fails for these groups alone: the others
-/// are committed.
+/// What was committed of the writes, for the holders' next commands. Not where the application settles in its own
+/// transaction, and may have the row locked by then.
+void PostgresSession::remember(std::vector<Write> writes, std::vector<std::string> records,
+                               const std::vector<bool>& stands) {
+    const std::lock_guard lock(remembered_.mutex);
+    for (std::size_t i = 0; i < writes.size(); ++i)
+        if (stands[i] && writes[i].next && writes[i].next->policy.on_unknown != OnUnknown::joined)
+            remembered_.records.keep(std::move(records[i]), std::move(*writes[i].next));
+}
+
+/// Answers what met a row other than it took it for, without having looked it up. What fails here fails for these groups
+/// alone: the others are committed.
 Result<Executed> PostgresSession::answer_rest(std::span<const Group> groups, Executed executed,
                                               std::vector<std::size_t> rest, int depth) {
     if (rest.empty()) return executed;
@@ -332,7 +413,8 @@ Result<Executed> PostgresSession::answer_rest(std::span<const Group> groups, Exe
             return executed;
         }
     }
-    // A settled row is a fact: no lock is needed to tell it.
+    // A settled row is a fact: no lock is needed to tell a claim of it.
+    const auto is_claim = [&](std::size_t g) { return std::holds_alternative<Claim>(groups[g].commands.front()); };
     std::vector<OperationId> ids;
     for (std::size_t g : rest) ids.push_back(groups[g].id(0));
     static const std::string settled_sql =
@@ -353,7 +435,7 @@ Result<Executed> PostgresSession::answer_rest(std::span<const Group> groups, Exe
     std::vector<std::size_t> open;
     for (std::size_t i = 0; i < rest.size(); ++i) {
         const auto at = std::ranges::lower_bound(place, ids[i], {}, &std::pair<OperationId, int>::first);
-        if (at == place.end() || at->first != ids[i]) {
+        if (at == place.end() || at->first != ids[i] || !is_claim(rest[i])) {
             open.push_back(rest[i]);
             continue;
         }
@@ -368,7 +450,7 @@ Result<Executed> PostgresSession::answer_rest(std::span<const Group> groups, Exe
 
     std::vector<Group> again;
     for (std::size_t g : open) again.push_back(groups[g]);
-    auto locked = transact(again, Claims::looked_up, depth + 1);
+    auto locked = transact(again, Look::first, depth + 1);
     if (!locked) {
         fail_all(open, locked.failure());
         return executed;
@@ -383,11 +465,11 @@ Result<Executed> PostgresSession::execute(std::span<const Group> groups) {
     if (!was_connected) {
         if (auto connected = reconnect(); !connected) return connected.failure();
     }
-    auto executed = transact(groups, Claims::blind);
+    auto executed = transact(groups, Look::blind);
     // A connection that died while idle says so on first use; nothing happened, so a new one may try.
     if (!executed && executed.failure().code == Code::unavailable && was_connected && !wire_) {
         if (auto connected = reconnect(); !connected) return connected.failure();
-        executed = transact(groups, Claims::blind);
+        executed = transact(groups, Look::blind);
     }
     return executed;
 }
@@ -406,7 +488,7 @@ public:
     }
 
     Result<std::unique_ptr<Session>> session() override {
-        auto session = std::make_unique<PostgresSession>(options_);
+        auto session = std::make_unique<PostgresSession>(options_, remembered_);
         if (auto connected = session->reconnect(); !connected) return connected.failure();
         return std::unique_ptr<Session>(std::move(session));
     }
@@ -430,6 +512,7 @@ private:
     Result<std::vector<Rows>> ask(const char* sql, const Params& params, std::string_view tried);
 
     Options options_;
+    Remembered remembered_;
     std::mutex mutex_;
     std::optional<Wire> wire_;  // guarded by mutex_
 };

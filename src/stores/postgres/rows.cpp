@@ -36,43 +36,81 @@ Found found_in(const Rows& rows, int at) {
     return std::optional<Record>(std::move(*record));
 }
 
+namespace {
+
+/// What every writing of rows brings, as the first five parameters.
+class Changing {
+public:
+    void add(const Row& row) {
+        ids_.bytes(view(row.id.bytes));
+        dues_.int8(row.due);
+        states_.int2(static_cast<std::int16_t>(row.state));
+        records_.bytes(std::string_view(row.record));
+        outcomes_.bytes(row.outcome);
+    }
+    Params take() {
+        Params params;
+        params.array(std::move(ids_)).array(std::move(dues_)).array(std::move(states_));
+        params.array(std::move(records_)).array(std::move(outcomes_));
+        return params;
+    }
+
+private:
+    Params::Array ids_ = Params::uuids();
+    Params::Array dues_ = Params::int8s();
+    Params::Array states_ = Params::int2s();
+    Params::Array records_ = Params::byteas();
+    Params::Array outcomes_ = Params::byteas();
+};
+
+}  // namespace
+
 Params row_params(std::vector<Row> rows) {
     std::ranges::sort(rows, {}, &Row::id);
-    auto ids = Params::uuids();
+    Changing changing;
     auto tokens = Params::int8s();
-    auto dues = Params::int8s();
-    auto states = Params::int2s();
     auto scopes = Params::texts();
     auto keys = Params::texts();
-    auto records = Params::byteas();
-    auto outcomes = Params::byteas();
     for (const Row& row : rows) {
-        ids.bytes(view(row.id.bytes));
+        changing.add(row);
         tokens.int8(static_cast<std::int64_t>(row.token.value));
-        dues.int8(row.due);
-        states.int2(static_cast<std::int16_t>(row.state));
         scopes.bytes(row.scope);
         keys.bytes(row.key);
-        records.bytes(std::string_view(row.record));
-        outcomes.bytes(row.outcome);
     }
-    Params params;
-    params.array(std::move(ids)).array(std::move(tokens)).array(std::move(dues)).array(std::move(states));
-    params.array(std::move(scopes)).array(std::move(keys)).array(std::move(records)).array(std::move(outcomes));
+    Params params = changing.take();
+    params.array(std::move(tokens)).array(std::move(scopes)).array(std::move(keys));
+    return params;
+}
+
+Params change_params(std::vector<Change> changes) {
+    std::ranges::sort(changes, {}, [](const Change& change) -> const OperationId& { return change.next.id; });
+    Changing changing;
+    auto were = Params::byteas();
+    for (const Change& change : changes) {
+        changing.add(change.next);
+        were.bytes(std::string_view(change.was));
+    }
+    Params params = changing.take();
+    params.array(std::move(were));
     return params;
 }
 
 const char* const insert_sql =
-    "insert into semel.operation (op, token, due, state, scope, key, record, outcome) "
-    "select * from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::smallint[], $5::text[], $6::text[], $7::bytea[], "
-    "$8::bytea[]) on conflict (op) do nothing returning op";
+    "insert into semel.operation (op, due, state, record, outcome, token, scope, key) "
+    "select * from unnest($1::uuid[], $2::bigint[], $3::smallint[], $4::bytea[], $5::bytea[], $6::bigint[], $7::text[], "
+    "$8::text[]) on conflict (op) do nothing returning op";
 
 const char* const update_sql =
-    "update semel.operation as o set token = u.token, due = u.due, state = u.state, scope = u.scope, key = u.key, "
-    "record = u.record, outcome = u.outcome "
-    "from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::smallint[], $5::text[], $6::text[], $7::bytea[], "
-    "$8::bytea[]) "
-    "as u (op, token, due, state, scope, key, record, outcome) where o.op = u.op";
+    "update semel.operation as o set due = u.due, state = u.state, record = u.record, outcome = u.outcome, "
+    "token = u.token, scope = u.scope, key = u.key "
+    "from unnest($1::uuid[], $2::bigint[], $3::smallint[], $4::bytea[], $5::bytea[], $6::bigint[], $7::text[], "
+    "$8::text[]) "
+    "as u (op, due, state, record, outcome, token, scope, key) where o.op = u.op";
+
+const char* const change_sql =
+    "update semel.operation as o set due = u.due, state = u.state, record = u.record, outcome = u.outcome "
+    "from unnest($1::uuid[], $2::bigint[], $3::smallint[], $4::bytea[], $5::bytea[], $6::bytea[]) "
+    "as u (op, due, state, record, outcome, was) where o.op = u.op and o.record = u.was returning o.op";
 
 Params ids_param(std::vector<OperationId> ids) {
     std::ranges::sort(ids);

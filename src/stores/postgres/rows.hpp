@@ -20,6 +20,7 @@ inline constexpr std::string_view columns = "op, token, due, state, scope, key, 
 inline constexpr const char* clock_sql = "select (extract(epoch from clock_timestamp()) * 1000000)::bigint";
 extern const char* const insert_sql;  ///< takes row_params; returns the ids it has put in
 extern const char* const update_sql;  ///< takes row_params
+extern const char* const change_sql;  ///< takes change_params; returns the ids of the rows that were as expected
 
 /// From the first column.
 OperationId id_at(const Rows& rows, int at);
@@ -29,6 +30,12 @@ Found found_in(const Rows& rows, int at);
 
 /// Rows as the parameters of a set-based INSERT or UPDATE, sorted by id so that two batches cannot deadlock.
 Params row_params(std::vector<Row> rows);
+/// A row as it shall be, if its record still is what it was. Token, scope and key stay.
+struct Change {
+    Row next;
+    std::string was;  ///< Row::record: its checksum is over all that may change
+};
+Params change_params(std::vector<Change> changes);
 Params ids_param(std::vector<OperationId> ids);
 
 }  // namespace semel::postgres

@@ -22,7 +22,12 @@ Moved move_pages(sqlite3* connection) {
 }  // namespace
 
 Checkpointer::Checkpointer(sqlite3* writer, Connection own, std::mutex& writers)
-    : writer_(writer), own_(std::move(own)), writers_(writers), thread_([this] { run(); }) {
+    : writer_(writer), own_(std::move(own)), writers_(writers) {
+    sqlite3_file* file = nullptr;  // without it pages are moved all at once
+    if (sqlite3_file_control(own_.get(), "main", SQLITE_FCNTL_FILE_POINTER, &file) == SQLITE_OK && file != nullptr &&
+        file->pMethods != nullptr)
+        paced_.attach(file);
+    thread_ = std::thread([this] { run(); });
     const auto hook = [](void* self, sqlite3*, const char*, int pages) {
         static_cast<Checkpointer*>(self)->committed(pages);
         return SQLITE_OK;
@@ -67,10 +72,12 @@ void Checkpointer::run() {
 }
 
 void Checkpointer::move_on() {
+    paced_.pace(true);
     const Moved first = move_pages(own_.get());
     if (first.in_log < pages_max) return;
     // A second pass beside the writers leaves little for the one that keeps them waiting.
     move_pages(own_.get());
+    paced_.pace(false);
     const std::lock_guard nobody_writes(writers_);
     move_pages(own_.get());
 }

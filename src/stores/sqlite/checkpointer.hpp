@@ -9,12 +9,12 @@
 #include <thread>
 
 #include "stores/sqlite/database.hpp"
+#include "stores/sqlite/paced_writes.hpp"
 
 namespace semel::sqlite {
 
 class Checkpointer {
 public:
-    /// Small enough that moving them does not fill the disk's queue before the next commit's sync.
     static constexpr int pages_worth_moving = 1000;
     /// A log that has grown to this is brought to its end while nobody writes, so that the next writer starts it anew:
     /// commits that follow each other closely would let it grow for ever, and a sync is slower while a file grows.
@@ -33,7 +33,8 @@ private:
     void move_on();
 
     sqlite3* writer_;
-    Connection own_;  // of the thread
+    PacedWrites paced_;  // of the thread, as is the following
+    Connection own_;
     std::mutex& writers_;
     std::mutex mutex_;
     std::condition_variable wake_;

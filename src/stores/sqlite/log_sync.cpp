@@ -4,9 +4,13 @@ namespace semel::sqlite {
 
 Status LogSync::attach(sqlite3* writer) {
     const int result = sqlite3_file_control(writer, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log_);
-    if (result == SQLITE_OK && log_ != nullptr && log_->pMethods != nullptr) return Done{};
-    return failure_of(writer, "find the write-ahead log");
+    if (result != SQLITE_OK || log_ == nullptr || log_->pMethods == nullptr)
+        return failure_of(writer, "find the write-ahead log");
+    writes_.attach(log_);
+    return Done{};
 }
+
+void LogSync::begin() { writes_.begin(); }
 
 std::uint64_t LogSync::written() {
     const std::lock_guard lock(mutex_);
@@ -44,7 +48,7 @@ void LogSync::sync(std::unique_lock<std::mutex>& lock) {
     syncing_ = true;
     const std::uint64_t covered = written_;
     lock.unlock();
-    const int result = log_->pMethods->xSync(log_, SQLITE_SYNC_NORMAL);
+    const int result = writes_.sync(log_);
     lock.lock();
     syncing_ = false;
     if (result == SQLITE_OK)

@@ -18,14 +18,18 @@
 #include <mutex>
 
 #include "stores/sqlite/database.hpp"
+#include "stores/sqlite/log_writes.hpp"
 
 namespace semel::sqlite {
 
 /// Thread safe.
 class LogSync {
 public:
-    /// Takes the log of this connection, which must be in WAL mode and outlive this; its first sync has been made.
+    /// Takes the log of this connection, which must be in WAL mode; its first sync has been made. The connection is closed
+    /// before this is destroyed.
     Status attach(sqlite3* writer);
+    /// A transaction begins on that connection.
+    void begin();
 
     /// A commit was written; said by who has the writers' turn. What is told of it waits for `through` its number.
     std::uint64_t written();
@@ -45,6 +49,7 @@ private:
     [[nodiscard]] static Failure disk_failed();
 
     sqlite3_file* log_ = nullptr;
+    LogWrites writes_;  // of who has the writers' turn
     mutable std::mutex mutex_;
     std::condition_variable over_;
     std::uint64_t written_ = 0;  // guarded by mutex_, as are the following

@@ -22,12 +22,12 @@
 
 #include "base/bytes.hpp"
 #include "ledger/keeping.hpp"
+#include "ledger/open_records.hpp"
 #include "ledger/plan.hpp"
 #include "semel/sqlite.hpp"
 #include "stores/sqlite/checkpointer.hpp"
 #include "stores/sqlite/database.hpp"
 #include "stores/sqlite/log_sync.hpp"
-#include "stores/sqlite/open_records.hpp"
 #include "stores/sqlite/schema.hpp"
 #include "stores/sqlite/table.hpp"
 
@@ -198,6 +198,7 @@ private:
     std::mutex reader_mutex_;
     Connection reader_;  // guarded by reader_mutex_
     OperationTable reader_table_;
+    LogSync log_;  // has a lock of its own; outlives the writer, whose log it writes
     std::mutex writer_mutex_;
     Connection writer_;  // guarded by writer_mutex_, as are the following
     OperationTable table_;
@@ -205,8 +206,8 @@ private:
     Statement commit_;
     Statement due_;
     Epoch owner_;
-    OpenRecords open_records_;
-    LogSync log_;  // has a lock of its own
+    OpenRecords<std::int64_t> open_records_;  // by rowid
+    std::int64_t version_ = 0;                // the file's, as of which they are remembered
     std::optional<Checkpointer> checkpointer_;
 };
 
@@ -278,6 +279,7 @@ auto SqliteStore::transaction(Work work) -> decltype(work()) {
                        fmt::format("{}: an earlier write could not be synced to the disk; restart the process to "
                                    "recover from the file",
                                    text())};
+    log_.begin();
     if (begin_.run() != SQLITE_DONE) return failure_of(db, "begin");
     auto result = work();
     if (result && commit_.run() != SQLITE_DONE) {
@@ -371,7 +373,7 @@ std::optional<Failure> SqliteStore::no_room() {
 Result<OperationTable::Stored> SqliteStore::load(const OperationId& id) {
     auto open = open_records_.take(id);
     if (!open) return table_.load(id);
-    return OperationTable::Stored{std::optional<Record>(std::move(open->record)), open->rowid};
+    return OperationTable::Stored{std::optional<Record>(std::move(open->record)), open->place};
 }
 
 Result<Executed> SqliteStore::execute(std::span<const Group> groups) {
@@ -380,7 +382,7 @@ Result<Executed> SqliteStore::execute(std::span<const Group> groups) {
     const auto executed = [&]() -> Result<Executed> {
         const auto version = table_.data_version();
         if (!version) return version.failure();
-        open_records_.as_of(*version);
+        if (*version != std::exchange(version_, *version)) open_records_.forget();  // another connection has written
         std::vector<Found> found;
         for (const Group& group : groups) {
             for (std::size_t i = 0; i < group.commands.size(); ++i) {

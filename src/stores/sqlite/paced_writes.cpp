@@ -1,0 +1,31 @@
+#include "stores/sqlite/paced_writes.hpp"
+
+namespace semel::sqlite {
+
+PacedWrites& PacedWrites::of(sqlite3_file* file) {
+    // SQLite sees the methods as const; this object, which begins with them, is not.
+    const auto& self = static_cast<const PacedWrites&>(*file->pMethods);  // NOLINT(*-static-cast-downcast)
+    return const_cast<PacedWrites&>(self);                                // NOLINT(*-const-cast)
+}
+
+void PacedWrites::attach(sqlite3_file* file) {
+    real_ = file->pMethods;
+    static_cast<sqlite3_io_methods&>(*this) = *real_;
+    xWrite = [](sqlite3_file* self, const void* bytes, int count, sqlite3_int64 at) {
+        return of(self).write(self, bytes, count, at);
+    };
+    xClose = [](sqlite3_file* self) {
+        self->pMethods = of(self).real_;
+        return self->pMethods->xClose(self);
+    };
+    file->pMethods = this;
+}
+
+int PacedWrites::write(sqlite3_file* file, const void* bytes, int count, sqlite3_int64 at) {
+    const int result = real_->xWrite(file, bytes, count, at);
+    if (result != SQLITE_OK || !paced_ || ++written_ < writes_max) return result;
+    written_ = 0;
+    return real_->xSync(file, SQLITE_SYNC_NORMAL);
+}
+
+}  // namespace semel::sqlite
