@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "async/commit_queue.hpp"
+#include "async/telling.hpp"
 #include "semel/keys.hpp"
 
 namespace semel {
@@ -103,6 +104,11 @@ private:
             if (queue_.worth_waking(lane, now) || queue_.wake_at(lane)) waiters(lane).notify_one();
     }
 
+    static void tell(std::vector<Completion>& completed) {
+        const Telling telling;
+        for (Completion& each : completed) each();
+    }
+
     void run(Lane lane, Session& session) {
         std::unique_lock lock(mutex_);
         while (true) {
@@ -111,7 +117,7 @@ private:
             if (batch) {
                 wake_others(std::chrono::steady_clock::now());  // it may have left them their part
                 lock.unlock();
-                for (Completion& each : completed) each();
+                tell(completed);
                 completed.clear();
                 auto result = session.execute(batch->groups);
                 const Steady now = std::chrono::steady_clock::now();
@@ -124,7 +130,7 @@ private:
                 const std::size_t callers = completed.size();
                 const Steady since = queue_.telling(callers, std::chrono::steady_clock::now());
                 lock.unlock();
-                for (Completion& each : completed) each();
+                tell(completed);
                 lock.lock();
                 queue_.told(callers, since);
                 continue;

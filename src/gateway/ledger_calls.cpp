@@ -2,6 +2,8 @@
 
 #include <boost/asio/post.hpp>
 
+#include "async/telling.hpp"
+
 namespace semel::gateway {
 
 /// One question to the ledger. Answered on the I/O thread, exactly once.
@@ -35,11 +37,20 @@ struct LedgerCalls::Call {
 };
 
 void LedgerCalls::Inbox::put(std::shared_ptr<Call> call, GroupAnswer answer) {
+    bool first = false;
+    {
+        const std::lock_guard lock(mutex);
+        first = answers.empty();
+        answers.emplace_back(std::move(call), std::move(answer));
+    }
+    // One wake-up for all answers of a commit, after the last of them: who is woken before takes them one by one.
+    if (first) Telling::when_over([self = shared_from_this()] { self->wake(); });
+}
+
+void LedgerCalls::Inbox::wake() {
     const std::lock_guard lock(mutex);
-    const bool first = answers.empty();
-    answers.emplace_back(std::move(call), std::move(answer));
-    // One wake-up for all answers of a commit. Closed: the I/O thread has ended, and whoever asked with it.
-    if (first && !closed) asio::post(context, [self = shared_from_this()] { self->empty(); });
+    // Closed: the I/O thread has ended, and whoever asked with it.
+    if (!answers.empty() && !closed) asio::post(context, [self = shared_from_this()] { self->empty(); });
 }
 
 void LedgerCalls::Inbox::empty() {

@@ -71,6 +71,7 @@ private:
     struct Inbox : std::enable_shared_from_this<Inbox> {
         explicit Inbox(asio::io_context& on) : context(on) {}
         void put(std::shared_ptr<Call> call, GroupAnswer answer);
+        void wake();
         void empty();
 
         asio::io_context& context;
