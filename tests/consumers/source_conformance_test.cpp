@@ -368,6 +368,53 @@ TEST_P(SourceConformance, AcknowledgingOutOfOrderLosesNothing) {
     if (!is("kafka")) expect_nothing_left(topic);
 }
 
+TEST_P(SourceConformance, WhatIsNotDoneDoesNotKeepTheOthersFromComing) {
+    // However few may be on their way at once, as long as one of them is done.
+    struct Case {
+        std::size_t unacknowledged_max;
+        std::size_t slow;
+    };
+    for (const auto& [unacknowledged_max, slow_ones] : {Case{2, 1}, Case{4, 1}, Case{4, 3}, Case{10, 9}, Case{40, 3}}) {
+        SCOPED_TRACE(fmt::format("{} of {}", slow_ones, unacknowledged_max));
+        const std::string topic = make_topic();
+        const std::size_t count = slow_ones + 12;
+        publish(topic, numbered(count));
+        Tuning tuning;
+        tuning.unacknowledged_max = unacknowledged_max;
+        const auto source = open(topic, tuning);
+        const auto slow = fetch_count(*source, slow_ones, 1);
+        ASSERT_EQ(slow.size(), slow_ones);
+        for (std::size_t done = slow_ones; done < count;) {
+            auto got = fetch_count(*source, 1, 1);
+            ASSERT_FALSE(got.empty()) << "after " << done;
+            done += got.size();
+            ASSERT_TRUE(source->acknowledge(tickets(got)).ok());
+        }
+        ASSERT_TRUE(source->acknowledge(tickets(slow)).ok());
+        source->close();
+        expect_nothing_left(topic);
+    }
+}
+
+TEST_P(SourceConformance, CloseTakesAlongWhatWasAcknowledgedBehindWhatIsNotDone) {
+    const std::string topic = make_topic();
+    publish(topic, numbered(5));
+    const auto source = open(topic);
+    const auto got = fetch_count(*source, 5);
+    ASSERT_EQ(got.size(), 5U);
+    ASSERT_TRUE(source->acknowledge(tickets(std::span(got).subspan(1))).ok());
+    source->close();
+    const auto next = open(topic);
+    const auto again = fetch_bodies(*next, {got[0].message.body});
+    const auto more = fetch_for(*next, quiet);
+    // One position per partition covers all behind it.
+    if (!is("kafka")) {
+        EXPECT_EQ(bodies(again), Bodies{got[0].message.body});
+        EXPECT_EQ(bodies(more), Bodies{});
+    }
+    next->close();
+}
+
 TEST_P(SourceConformance, AcknowledgingTwiceDoesNothing) {
     const std::string topic = make_topic();
     publish(topic, numbered(2));

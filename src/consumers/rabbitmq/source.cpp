@@ -16,6 +16,8 @@ using Steady = std::chrono::steady_clock;
 
 /// So that a caller who fetches in a loop does not connect in a loop.
 constexpr Duration reconnect_pause = std::chrono::milliseconds{250};
+/// How long what is done may wait for one word to the broker about it and others.
+constexpr Duration held_for_max = std::chrono::milliseconds{50};
 
 class RabbitmqSource final : public Source {
 public:
@@ -36,6 +38,7 @@ private:
     Status connect(Steady::time_point deadline);
     Status read_available();
     Failure lost(Failure why);
+    Status send_acks(bool all);
     std::set<std::uint64_t> take(std::span<const Ticket> tickets);
 
     const Options options_;
@@ -45,8 +48,11 @@ private:
     std::uint64_t before_ = 0;         ///< the last ticket of earlier connections
     std::uint64_t last_tag_ = 0;       ///< the last tag handed out on this connection
     std::set<std::uint64_t> working_;  ///< tags handed out and neither acknowledged nor given back
-    bool unflushed_ = false;           ///< acknowledged on this connection since the last flush
-    bool acks_lost_ = false;           ///< a connection was lost with such ones
+    /// Done, and not told the broker yet: one word for many is worth a wait, since a quorum queue logs each word it gets.
+    std::set<std::uint64_t> held_;
+    Steady::time_point held_since_{};
+    bool unflushed_ = false;  ///< acknowledged on this connection since the last flush
+    bool acks_lost_ = false;  ///< a connection was lost with such ones
     std::vector<Ticket> taken_away_;
 };
 
@@ -66,6 +72,7 @@ Failure RabbitmqSource::lost(Failure why) {
     wire_.reset();
     for (const auto tag : working_) taken_away_.push_back({before_ + tag});
     working_.clear();
+    held_.clear();
     before_ += last_tag_;
     last_tag_ = 0;
     if (std::exchange(unflushed_, false)) acks_lost_ = true;
@@ -86,11 +93,15 @@ Result<std::vector<Delivery>> RabbitmqSource::fetch(std::size_t limit, Duration 
     if (closed_) return Failure{Code::invalid, fmt::format("fetch {}: this source was closed", options_.queue)};
     const auto deadline = Steady::now() + wait;
     if (auto connected = connect(deadline); !connected) return std::move(connected).failure();
-    while (wire_->arrived().empty()) {
-        const auto left = std::chrono::duration_cast<Duration>(deadline - Steady::now());
+    while (true) {
+        if (!held_.empty() && Steady::now() >= held_since_ + held_for_max)
+            if (auto sent = send_acks(true); !sent) return std::move(sent).failure();
+        if (!wire_->arrived().empty()) break;
+        const auto until = held_.empty() ? deadline : std::min(deadline, held_since_ + held_for_max);
+        const auto left = std::chrono::duration_cast<Duration>(until - Steady::now());
         const auto read = wire_->read(std::max(left, Duration::zero()));
         if (!read) return lost(read.failure());
-        if (!*read && left <= Duration::zero()) break;
+        if (!*read && Steady::now() >= deadline) break;
     }
     if (auto read = read_available(); !read) return std::move(read).failure();
     std::vector<Delivery> fetched;
@@ -121,14 +132,25 @@ Status RabbitmqSource::acknowledge(std::span<const Ticket> done) {
     auto tags = take(done);
     if (tags.empty()) return Done{};
     unflushed_ = true;
-    // All below the lowest open tag are done: one word for them. Messages that have arrived and were not fetched have
-    // higher tags than all that were.
+    if (held_.empty()) held_since_ = Steady::now();
+    held_.merge(tags);
+    // No more than leaves the broker enough to deliver meanwhile.
+    return send_acks(held_.size() >= std::max<std::size_t>(options_.prefetch / 2, 1));
+}
+
+/// Tells the broker what is done below the lowest open tag, by one word; and with `all` the others one by one.
+Status RabbitmqSource::send_acks(bool all) {
+    // Messages that have arrived and were not fetched have higher tags than all that were.
     const auto first_open = working_.empty() ? last_tag_ + 1 : *working_.begin();
-    const auto beyond = tags.lower_bound(first_open);
-    if (beyond != tags.begin())
+    const auto beyond = held_.lower_bound(first_open);
+    if (beyond != held_.begin()) {
         if (auto sent = wire_->ack(*std::prev(beyond), true); !sent) return lost(std::move(sent).failure());
-    for (auto tag = beyond; tag != tags.end(); ++tag)
-        if (auto sent = wire_->ack(*tag, false); !sent) return lost(std::move(sent).failure());
+        held_.erase(held_.begin(), beyond);
+    }
+    if (!all) return Done{};
+    for (const auto tag : held_)
+        if (auto sent = wire_->ack(tag, false); !sent) return lost(std::move(sent).failure());
+    held_.clear();
     return Done{};
 }
 
@@ -138,8 +160,9 @@ Status RabbitmqSource::flush(Duration wait) {
                        fmt::format("flush {} at {}: {}; some of what was acknowledged may come again", options_.queue,
                                    address_.text(), why)};
     };
+    const Status sent = held_.empty() ? Status(Done{}) : send_acks(true);
     // What got lost is the broker's again: nothing is left to wait for the next time.
-    if (std::exchange(acks_lost_, false)) return failed("the connection was lost");
+    if (std::exchange(acks_lost_, false)) return failed(sent ? "the connection was lost" : sent.failure().message);
     if (!unflushed_) return Done{};
     const auto answered = wire_->round_trip(wait);
     if (!answered) {
