@@ -115,7 +115,9 @@ void measure_latency(const Settings& settings, World& world, Report& report) {
 void measure_peers(const Settings& settings, World& world, Report& report) {
     const TemporaryFolder folder;
     const Server redis = start_redis(folder);
-    const Server node = start_node_peer(redis);
+    const Server node = start_node_peer(url_of(redis));
+    std::optional<Server> node_postgres;
+    if (world.postgres) node_postgres = start_node_peer(settings.postgres);
     const Server python = start_python_peer(redis);
     Rounds rounds;
     const auto add = [&](const std::string& name, const Server& server, Keys keys = Keys::fresh) {
@@ -124,8 +126,9 @@ void measure_peers(const Settings& settings, World& world, Report& report) {
     std::vector<Contender*> semel;
     if (world.postgres) semel.push_back(add("semel, postgres", *world.postgres));
     semel.push_back(add("semel, sqlite", world.sqlite));
-    const std::vector<Contender*> peers{add("node-idempotency, Fastify", node),
-                                        add("asgi-idempotency-header, FastAPI", python)};
+    std::vector<Contender*> peers{add("node-idempotency, Fastify, Redis", node),
+                                  add("asgi-idempotency-header, FastAPI, Redis", python)};
+    if (node_postgres) peers.push_back(add("node-idempotency, Fastify, PostgreSQL", *node_postgres));
     const std::vector<Contender*> plain{add("the Fastify service without a key", node, Keys::none),
                                         add("the FastAPI service without a key", python, Keys::none)};
     rounds.run(settings.rounds);
@@ -142,8 +145,8 @@ void measure_peers(const Settings& settings, World& world, Report& report) {
             table.add(row);
             report.figure(each->name + "/per_second", median(each->figures.per_second));
         }
-    Report::show(fmt::format("first requests with a key, {} connections, median of {} rounds of {} s; the libraries on "
-                             "Redis, every write synced; CPU without the database's",
+    Report::show(fmt::format("first requests with a key, {} connections, median of {} rounds of {} s; Redis, too, "
+                             "syncs every write; CPU without the database's",
                              settings.connections, settings.rounds, settings.seconds),
                  table);
     for (const Contender* mine : semel)
@@ -167,8 +170,10 @@ int main(int argc, char** argv) {
     using namespace semel::bench;
     Settings settings;
     bool check = false;
+    bool throughput = true;
     bool latency = true;
     bool peers = false;
+    bool with_postgres = true;
     std::string json;
     CLI::App app(
         "What the gateway costs, beside nginx as the same proxy. PostgreSQL is the one in SEMEL_TEST_POSTGRES.");
@@ -181,12 +186,14 @@ int main(int argc, char** argv) {
     app.add_option("--connections", settings.connections, "requests on their way at once")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
+    app.add_flag("!--no-throughput", throughput, "latency only");
     app.add_flag("!--no-latency", latency, "throughput only");
-    app.add_flag("--peers", peers, "beside libraries for Node and Python on Redis, instead of nginx");
+    app.add_flag("!--no-postgres", with_postgres, "SQLite only");
+    app.add_flag("--peers", peers, "beside libraries for Node and Python, instead of nginx");
     app.add_flag("--check", check, "exit with 1 if a target is missed");
     app.add_option("--json", json, "write the figures to this file, too");
     CLI11_PARSE(app, argc, argv);
-    if (const char* uri = std::getenv("SEMEL_TEST_POSTGRES")) settings.postgres = uri;
+    if (const char* uri = std::getenv("SEMEL_TEST_POSTGRES"); uri != nullptr && with_postgres) settings.postgres = uri;
 
     World world;
     world.upstream = start_upstream(world.upstream_folder);
@@ -202,7 +209,7 @@ int main(int argc, char** argv) {
     if (peers) {
         measure_peers(settings, world, report);
     } else {
-        measure_throughput(settings, world, report);
+        if (throughput) measure_throughput(settings, world, report);
         if (latency) measure_latency(settings, world, report);
         measure_memory(world, report);
     }

@@ -12,8 +12,8 @@ struct ConsumeSettings {
     std::string postgres{};
     std::vector<std::string> brokers{"kafka", "rabbitmq", "nats", "redis"};
     int rounds = 3;
-    int messages = 10'000;          ///< for the fast ones
-    int textbook_messages = 1'000;  ///< for the slow one
+    int messages = 40'000;          ///< for the fast ones
+    int textbook_messages = 2'000;  ///< for the slow one
     int latency_messages = 100;
     int body_bytes = 1024;
 };

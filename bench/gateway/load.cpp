@@ -136,12 +136,11 @@ private:
 
     void wait() {
         std::array<epoll_event, 256> events{};
-        int timeout = 10;
-        if (load_.rate > 0) {
-            const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(next_due_ - Clock::now()).count();
-            timeout = static_cast<int>(std::clamp<long>(left, 0, 10));
-        }
-        const int count = ::epoll_wait(poll_, events.data(), static_cast<int>(events.size()), timeout);
+        // Asleep until the next request is due: one that polls would take a core from those it measures.
+        auto left = Clock::duration(std::chrono::milliseconds{10});
+        if (load_.rate > 0) left = std::clamp(next_due_ - Clock::now(), Clock::duration::zero(), left);
+        const timespec timeout{.tv_sec = 0, .tv_nsec = std::chrono::nanoseconds(left).count()};
+        const int count = ::epoll_pwait2(poll_, events.data(), static_cast<int>(events.size()), &timeout, nullptr);
         for (int i = 0; i < count; ++i) receive(static_cast<std::size_t>(events[static_cast<std::size_t>(i)].data.u64));
     }
 

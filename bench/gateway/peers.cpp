@@ -18,8 +18,6 @@ void need(const std::string& path) {
         give_up(fmt::format("{} is not there: `./dev bench gateway --peers` installs it", path));
 }
 
-std::string url_of(const Server& redis) { return fmt::format("redis://127.0.0.1:{}", redis.port); }
-
 /// The port is open before the workers answer there, and their first requests are slow.
 Server warmed_up(Server server, const std::string& what) {
     HttpLoad load;
@@ -33,6 +31,8 @@ Server warmed_up(Server server, const std::string& what) {
 
 }  // namespace
 
+std::string url_of(const Server& redis) { return fmt::format("redis://127.0.0.1:{}", redis.port); }
+
 Server start_redis(const TemporaryFolder& folder) {
     const std::uint16_t port = free_port();
     return start_server(
@@ -41,12 +41,12 @@ Server start_redis(const TemporaryFolder& folder) {
          "--logfile", folder.file("redis.log"), "--save", "", "--appendonly", "yes", "--appendfsync", "always"});
 }
 
-Server start_node_peer(const Server& redis) {
+Server start_node_peer(const std::string& url) {
     need(fmt::format("{}/node_modules", node));
     const std::uint16_t port = free_port();
     return warmed_up(start_server("node", port,
                                   {"env", "NODE_ENV=production", "node", fmt::format("{}/server.js", node),
-                                   fmt::format("{}", port), url_of(redis)}),
+                                   fmt::format("{}", port), url}),
                      "node");
 }
 

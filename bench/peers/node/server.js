@@ -1,5 +1,5 @@
-// A service on Fastify that keeps its idempotency keys in Redis with node-idempotency, a worker per core:
-//     node server.js PORT REDIS_URL
+// A service on Fastify that keeps its idempotency keys in Redis or PostgreSQL with node-idempotency, a worker per core:
+//     node server.js PORT URL
 // The package's README shows onRequest and onResponse; the hooks here are those two calls.
 "use strict";
 
@@ -7,11 +7,13 @@ const cluster = require("node:cluster");
 const fastify = require("fastify");
 const { Idempotency, IdempotencyErrorCodes } = require("@node-idempotency/core");
 const { RedisStorageAdapter } = require("@node-idempotency/storage-adapter-redis");
+const { PostgresStorage } = require("./postgres_storage");
 
-const [port, redis] = process.argv.slice(2);
+const [port, url] = process.argv.slice(2);
 const workers = 2;
 
-function run_workers() {
+async function run_workers() {
+  await storage_at(url).prepare?.();
   for (let i = 0; i < workers; ++i) cluster.fork();
   process.on("SIGTERM", () => {
     for (const worker of Object.values(cluster.workers)) worker.process.kill("SIGKILL");
@@ -23,10 +25,11 @@ function run_workers() {
   });
 }
 
+const storage_at = (url) => (url.startsWith("redis:") ? new RedisStorageAdapter({ url }) : new PostgresStorage(url));
 const parts_of = ({ method, url, headers, body }) => ({ method, path: url, headers, body });
 
 async function serve() {
-  const storage = new RedisStorageAdapter({ url: redis });
+  const storage = storage_at(url);
   await storage.connect();
   const idempotency = new Idempotency(storage);
   const app = fastify();
