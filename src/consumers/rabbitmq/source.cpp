@@ -17,7 +17,7 @@ using Steady = std::chrono::steady_clock;
 /// So that a caller who fetches in a loop does not connect in a loop.
 constexpr Duration reconnect_pause = std::chrono::milliseconds{250};
 /// How long what is done may wait for one word to the broker about it and others.
-constexpr Duration held_for_max = std::chrono::milliseconds{50};
+constexpr Duration held_for_max = std::chrono::milliseconds{500};
 
 class RabbitmqSource final : public Source {
 public:
@@ -39,6 +39,7 @@ private:
     Status read_available();
     Failure lost(Failure why);
     Status send_acks(bool all);
+    [[nodiscard]] bool starved() const;
     std::set<std::uint64_t> take(std::span<const Ticket> tickets);
 
     const Options options_;
@@ -94,7 +95,7 @@ Result<std::vector<Delivery>> RabbitmqSource::fetch(std::size_t limit, Duration 
     const auto deadline = Steady::now() + wait;
     if (auto connected = connect(deadline); !connected) return std::move(connected).failure();
     while (true) {
-        if (!held_.empty() && Steady::now() >= held_since_ + held_for_max)
+        if (!held_.empty() && (starved() || Steady::now() >= held_since_ + held_for_max))
             if (auto sent = send_acks(true); !sent) return std::move(sent).failure();
         if (!wire_->arrived().empty()) break;
         const auto until = held_.empty() ? deadline : std::min(deadline, held_since_ + held_for_max);
@@ -134,8 +135,12 @@ Status RabbitmqSource::acknowledge(std::span<const Ticket> done) {
     unflushed_ = true;
     if (held_.empty()) held_since_ = Steady::now();
     held_.merge(tags);
-    // No more than leaves the broker enough to deliver meanwhile.
-    return send_acks(held_.size() >= std::max<std::size_t>(options_.prefetch / 2, 1));
+    return send_acks(starved());
+}
+
+/// Whether the broker sends nothing more before it hears what is done.
+bool RabbitmqSource::starved() const {
+    return wire_->arrived().empty() && working_.size() + held_.size() >= options_.prefetch;
 }
 
 /// Tells the broker what is done below the lowest open tag, by one word; and with `all` the others one by one.
