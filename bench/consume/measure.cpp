@@ -107,7 +107,7 @@ void measure_poison(const ConsumeSettings& settings, Report& report) {
     for (const std::string& name : settings.brokers) {
         const auto broker = test::make_broker(name);
         const Postgres database(settings.postgres);
-        const auto with = [&](double poison) {
+        const auto with = [&](Poison poison) {
             return [&, poison]() -> Run {
                 database.reset();
                 const Filled filled(*broker, make_messages(name, settings.messages, settings.body_bytes, 0));
@@ -116,13 +116,15 @@ void measure_poison(const ConsumeSettings& settings, Report& report) {
             };
         };
         Rounds rounds;
-        const Contender& clean = rounds.add("Semel", with(0));
-        const Contender& poisoned = rounds.add("Semel, 1 % poison", with(0.01));
+        const Contender& clean = rounds.add("Semel", with(Poison::none));
+        const Contender& at_once = rounds.add("Semel, 1 % poison", with(Poison::at_once));
+        const Contender& late = rounds.add("Semel, 1 % poison, after its write", with(Poison::after_its_write));
         rounds.run(settings.rounds);
         Table table({name, "messages/s"});
-        for (const Contender* each : {&clean, &poisoned}) table.add({each->name, per_second(*each)});
+        for (const Contender* each : {&clean, &at_once, &late}) table.add({each->name, per_second(*each)});
         Report::show(name + ": messages that fail for good", table);
-        report.at_least(name + ": throughput with 1 % poison", ratio(poisoned, clean), 0.9);
+        for (const Contender* each : {&at_once, &late})
+            report.at_least(fmt::format("{}: {}", name, each->name), ratio(*each, clean), 0.9);
     }
 }
 

@@ -203,7 +203,7 @@ void run_semel_until(test::Broker& broker, const std::string& topic, const std::
 }
 
 SemelRun run_semel(test::Broker& broker, const std::string& topic, int count, const std::string& uri, int lanes,
-                   double poison) {
+                   Poison poison) {
     ConsumerOptions options;
     options.name = "semel";
     options.retries = {.tries_max = 1};
@@ -218,11 +218,12 @@ SemelRun run_semel(test::Broker& broker, const std::string& topic, int count, co
         ++news;
         news.notify_all();
     };
-    const int every = poison > 0 ? static_cast<int>(1 / poison) : 0;
+    constexpr std::size_t one_in = 100;
     auto consumer = Consumer::make(options, broker.open(topic, "semel"), open_inboxes(uri, lanes), [&](Work& work) {
-        if (every > 0 && std::hash<std::string>{}(work.event.id) % static_cast<std::size_t>(every) == 0)
-            throw std::runtime_error("poison");
+        const bool fails = poison != Poison::none && std::hash<std::string>{}(work.event.id) % one_in == 0;
+        if (fails && poison == Poison::at_once) throw std::runtime_error("poison");
         credit(work.transaction.postgres, account_of(work.event.data));
+        if (fails) throw std::runtime_error("poison");
     });
     if (!consumer) throw std::runtime_error(consumer.failure().message);
     SemelRun run;

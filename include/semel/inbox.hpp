@@ -68,6 +68,9 @@ public:
     [[nodiscard]] virtual bool alive() const = 0;
     /// Whether a statement has failed in a way that only return_to_mark or roll_back mends.
     [[nodiscard]] virtual bool broken() const = 0;
+    /// Moves on whenever a statement is executed in the transaction, and may do so without one. The same number twice, and
+    /// nothing broken: there is nothing to undo in between.
+    [[nodiscard]] virtual std::uint64_t changes() const = 0;
     /// Whether the last statement that failed did so because of another transaction (a deadlock, a lock timeout): the same
     /// work may succeed when it is done again.
     [[nodiscard]] virtual bool contended() const = 0;

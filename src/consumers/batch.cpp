@@ -216,61 +216,76 @@ Status Batch::run(std::vector<Item>& items) {
     // seldom wait for each other's rows in a circle.
     std::ranges::stable_sort(open, {},
                              [&](std::size_t i) -> const std::string& { return items[i].message->ordering_key; });
-    // A message that has failed before is likely to fail again: nobody else is run again for it.
-    const auto chunk_size = [&](std::size_t first) -> std::size_t {
-        return items[open[first]].tries > 1 ? 1 : std::max<std::size_t>(1, options_.marks_every);
-    };
+    const std::size_t most = std::max<std::size_t>(1, options_.marks_every);
+    bool any_undone = false;
+    bool at_mark = uses_ledger(options_);  // the claims have left one
     for (std::size_t first = 0; first < open.size();) {
-        const std::size_t count = std::min(chunk_size(first), open.size() - first);
-        // The claims have left a mark.
-        if (first > 0 || !uses_ledger(options_)) {
+        // A message that has failed before is likely to fail again: nobody else is run again for it.
+        const std::size_t wanted = items[open[first]].tries > 1 ? 1 : std::min(marks_apart_, most);
+        const std::size_t count = std::min(wanted, open.size() - first);
+        if (!at_mark) {
             if (auto marked = inbox_.mark(); !marked) return marked;
         }
-        if (auto ran = run_chunk(items, std::span(open).subspan(first, count)); !ran) return ran;
-        first += count;
+        const auto undone = run_chunk(items, std::span(open).subspan(first, count));
+        if (!undone) return undone.failure();
+        any_undone = any_undone || *undone;
+        at_mark = *undone;
+        if (*undone)
+            marks_apart_ = marks_apart_min;  // where one failed there may be more
+        else
+            first += count;
     }
+    if (!any_undone) marks_apart_ = std::min(2 * marks_apart_, marks_apart_max);
     return Done{};
 }
 
-Status Batch::run_chunk(std::vector<Item>& items, std::span<const std::size_t> chunk) {
+/// True: something failed that had written, and all of it was undone. It is to be run again in smaller pieces; a piece that
+/// is small is run again here, until those that are left have run.
+Result<bool> Batch::run_chunk(std::vector<Item>& items, std::span<const std::size_t> chunk) {
     while (true) {
-        bool all_ran = true;
+        bool undone = false;
         for (const std::size_t i : chunk) {
             Item& item = items[i];
             if (item.fate != Fate::open) continue;
-            auto ran = run_one(item);
+            const auto ran = run_one(item);
             if (!ran) return ran.failure();
-            if (*ran) continue;
-            // Back to the mark, and the others once more without this one and those that have to wait behind it.
-            if (auto back = inbox_.return_to_mark(); !back) return back;
-            for (const std::size_t k : chunk)
-                if (items[k].fate == Fate::applied || items[k].fate == Fate::stale || items[k].fate == Fate::held)
-                    items[k].fate = Fate::open;
-            all_ran = false;
-            break;
-        }
-        // Whatever comes later in this batch with the same ordering key waits behind those that failed.
-        if (options_.retries.hold_order) {
-            std::set<std::string_view> failed;
-            for (Item& item : items) {
-                const std::string& key = item.message->ordering_key;
-                if (key.empty()) continue;
-                if (item.fate == Fate::failed) failed.insert(key);
-                if (item.fate == Fate::open && failed.contains(key)) item.fate = Fate::behind;
+            if (*ran == Ran::well) continue;
+            if (*ran == Ran::failed) {
+                // Back to the mark, and the others once more without this one and those that have to wait behind it.
+                if (auto back = inbox_.return_to_mark(); !back) return back.failure();
+                for (const std::size_t k : chunk)
+                    if (items[k].fate == Fate::applied || items[k].fate == Fate::stale || items[k].fate == Fate::held)
+                        items[k].fate = Fate::open;
+                undone = true;
             }
+            if (options_.retries.hold_order) wait_behind_failed(items);
+            if (undone) break;
         }
-        if (all_ran) return Done{};
+        if (!undone) return false;
+        if (chunk.size() > marks_apart_min) return true;
     }
 }
 
-Result<bool> Batch::run_one(Item& item) {
+/// Whatever comes later in this batch with the same ordering key waits behind those that failed.
+void Batch::wait_behind_failed(std::vector<Item>& items) {
+    std::set<std::string_view> failed;
+    for (Item& item : items) {
+        const std::string& key = item.message->ordering_key;
+        if (key.empty()) continue;
+        if (item.fate == Fate::failed) failed.insert(key);
+        if (item.fate == Fate::open && failed.contains(key)) item.fate = Fate::behind;
+    }
+}
+
+Result<Batch::Ran> Batch::run_one(Item& item) {
     std::string error;
     bool no_further_try = false;
+    const std::uint64_t before = inbox_.changes();
     try {
         if (options_.order != OrderGuard::off) {
             auto now = in_order(item);
             if (!now) return now.failure();
-            if (!*now) return true;
+            if (!*now) return Ran::well;
         }
         Work work{item.event, *item.message, *item.operation, inbox_.transaction(), item.tries};
         handler_(work);
@@ -287,7 +302,7 @@ Result<bool> Batch::run_one(Item& item) {
                     return settled.failure();
             }
             item.fate = Fate::applied;
-            return true;
+            return Ran::well;
         }
         error = "a statement of the handler failed and the handler did not say so";
     } catch (const Reject& reject) {
@@ -302,7 +317,7 @@ Result<bool> Batch::run_one(Item& item) {
     if (inbox_.broken() && inbox_.contended())
         return Failure{Code::contended, fmt::format("{}: {}: {}", options_.name, item.operation->text(), error)};
     fail(item, error, no_further_try);
-    return false;
+    return !inbox_.broken() && inbox_.changes() == before ? Ran::failed_before_it_wrote : Ran::failed;
 }
 
 void Batch::fail(Item& item, std::string_view error, bool no_further_try) {

@@ -6,7 +6,8 @@
 //                             message is found done
 //   acknowledged              the same; the broker is done with it
 //
-// A handler that fails rolls back to the last mark, which is a few messages back; those are run again without it.
+// A handler that fails before it has written anything leaves nothing to undo. Any other is rolled back to the last mark, and
+// those since then are run again without it. Marks are far apart while all goes well, and close together after a failure.
 #pragma once
 
 #include <functional>
@@ -27,6 +28,9 @@ public:
     [[nodiscard]] TimePoint began() const override { return now_; }
 
 private:
+    static constexpr std::size_t marks_apart_min = 8;
+    static constexpr std::size_t marks_apart_max = 256;
+
     Status begin();
     Status apply_in_transaction(std::vector<Item>& items);
     Status name_operations(std::vector<Item>& items, std::uint32_t generation);
@@ -35,9 +39,14 @@ private:
     Status claim(std::vector<Item>& items);
     static void wait_behind_busy(std::vector<Item>& items);
     Status run(std::vector<Item>& items);
-    Status run_chunk(std::vector<Item>& items, std::span<const std::size_t> chunk);
-    /// True: it ran. False: it failed and has to be rolled back.
-    Result<bool> run_one(Item& item);
+    Result<bool> run_chunk(std::vector<Item>& items, std::span<const std::size_t> chunk);
+    static void wait_behind_failed(std::vector<Item>& items);
+    enum class Ran : std::uint8_t {
+        well,
+        failed_before_it_wrote,
+        failed,  ///< and has to be rolled back
+    };
+    Result<Ran> run_one(Item& item);
     Result<bool> in_order(Item& item);
     [[nodiscard]] std::string order_book() const;
     Status set_back_one(const Item& item, const Failure& failure);
@@ -52,6 +61,7 @@ private:
     Shelf shelf_;
     TimePoint now_{};
     GroupState group_{};
+    std::size_t marks_apart_ = marks_apart_max;  ///< messages; never more than the options say
 };
 
 }  // namespace semel

@@ -3,9 +3,11 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <libpq-fe.h>
 
 #include <atomic>
 #include <condition_variable>
+#include <map>
 #include <set>
 #include <thread>
 
@@ -149,6 +151,32 @@ TEST_P(ConsumerTest, AHandlerThatFailsRollsBackOnlyItself) {
     EXPECT_EQ(shelved(), 0);
     EXPECT_EQ(settled(), 30);
     EXPECT_EQ(counts_.failed, 2u);
+}
+
+TEST_P(ConsumerTest, AfterOneThatFailedTheOthersAreRunAgainInSmallPieces) {
+    for (int i = 0; i < 200; ++i) broker_.publish(event(fmt::format("m{}", i), "1"));
+    options_.retries.tries_max = 1;
+    std::map<std::string, int> runs;
+    run(
+        [&](Work& work) {
+            ++runs[work.event.id];
+            if (work.event.id == "m50") throw std::runtime_error("before it wrote");
+            write(work);
+            if (work.event.id == "m100" || work.event.id == "m150") throw std::runtime_error("after it wrote");
+        },
+        [&] { return all_acknowledged() && dead() == 3; });
+    EXPECT_EQ(effects(), 197);
+    EXPECT_EQ(number("select count(distinct id) from effect"), 197);
+    EXPECT_EQ(settled(), 200);
+    for (const std::string poison : {"m50", "m100", "m150"}) EXPECT_EQ(runs[poison], 1) << poison;
+    // Those before m100 once more, and those of m150's piece a third time: not all of them for each that fails.
+    int all = 0;
+    for (const auto& [id, count] : runs) {
+        EXPECT_LE(count, 3) << id;
+        all += count;
+    }
+    EXPECT_GT(all, 200 + 7);
+    EXPECT_LE(all, 200 + 2 * 100 + 8);
 }
 
 TEST_P(ConsumerTest, AStatementThatFailsUnnoticedFailsItsMessage) {
@@ -531,6 +559,37 @@ TEST_P(ConsumerTest, LanesShareTheWorkAndEachMessageIsAppliedOnce) {
 
 /// What only a database with several writers can show.
 class ConsumerOnPostgres : public ConsumerTest {};
+
+TEST_P(ConsumerOnPostgres, ForOneThatFailsBeforeItWritesNobodyIsRunAgain) {
+    for (int i = 0; i < 100; ++i) broker_.publish(event(fmt::format("m{}", i), "1"));
+    options_.retries.tries_max = 1;
+    std::map<std::string, int> runs;
+    run(
+        [&](Work& work) {
+            ++runs[work.event.id];
+            if (work.event.id == "m13" || work.event.id == "m14" || work.event.id == "m70")
+                throw std::runtime_error("not this one");
+            write(work);
+        },
+        [&] { return all_acknowledged() && dead() == 3; });
+    EXPECT_EQ(effects(), 97);
+    EXPECT_EQ(settled(), 100);
+    for (const auto& [id, count] : runs) EXPECT_EQ(count, 1) << id;
+}
+
+TEST_P(ConsumerOnPostgres, AStatementThatWasSentAndNotReadIsUndoneWithItsHandler) {
+    for (int i = 0; i < 10; ++i) broker_.publish(event(fmt::format("m{}", i), "1"));
+    options_.retries.tries_max = 1;
+    run(
+        [&](Work& work) {
+            if (work.event.id != "m4") return write(work);
+            PQsendQuery(work.transaction.postgres, "insert into effect (id, data) values ('m4', 'sent')");
+            throw std::runtime_error("gone before its answer");
+        },
+        [&] { return all_acknowledged() && dead() == 1; });
+    EXPECT_EQ(effects(), 9);
+    EXPECT_EQ(number("select count(*) from effect where id = 'm4'"), 0);
+}
 
 TEST_P(ConsumerOnPostgres, ALaneHandlesWhileAnotherDoes) {
     lanes_ = 2;

@@ -264,6 +264,7 @@ public:
     Status return_to_mark() override { return Done{}; }
     [[nodiscard]] bool alive() const override { return !SimStore::is_over(tx_); }
     [[nodiscard]] bool broken() const override { return false; }
+    [[nodiscard]] std::uint64_t changes() const override { return 0; }  // asked by batches only
     [[nodiscard]] bool contended() const override { return false; }
     [[nodiscard]] Transaction transaction() override {
         writing_ = this;

@@ -76,7 +76,8 @@ public:
     Status return_to_mark() override;
     [[nodiscard]] bool alive() const override;
     [[nodiscard]] bool broken() const override;
-    [[nodiscard]] bool contended() const override { return code_of(*last_error_) == Code::contended; }
+    [[nodiscard]] bool contended() const override { return code_of(heard_->last_error) == Code::contended; }
+    [[nodiscard]] std::uint64_t changes() const override;
     [[nodiscard]] Transaction transaction() override { return {wire_->raw(), nullptr}; }
     Result<std::vector<TransactionClaim>> claim(std::span<const InboxClaim> claims) override;
     Status settle(const Operation& operation, const Claimed& claimed, const Outcome& outcome) override;
@@ -94,6 +95,7 @@ private:
         bool kept = true;
     };
     Told told(std::string_view sql, std::span<const SqlValue> parameters);
+    [[nodiscard]] bool read_rest() const;
     void send(const Told& statement);
     void send_told();
     std::variant<std::vector<Rows>, Failure> round_trip(std::string_view tried);
@@ -103,8 +105,14 @@ private:
                                                          const std::vector<std::size_t>& present);
 
     Options options_;
-    /// The SQLSTATE of the last statement that failed, also of a handler's own: libpq tells of every result that it makes.
-    std::unique_ptr<std::string> last_error_ = std::make_unique<std::string>();
+    /// libpq tells of every result that it makes, also of a handler's own statements.
+    struct Heard {
+        std::string last_error{};  ///< the SQLSTATE of the last statement that failed
+        std::uint64_t results = 0;
+    };
+    static int hear(PGEventId event, void* info, void* heard);
+    std::unique_ptr<Heard> heard_ = std::make_unique<Heard>();
+    mutable std::uint64_t unsure_ = 0;  ///< how often `changes` could not tell
     std::optional<Wire> wire_;
     TimePoint now_;
     Token first_token_;
@@ -116,12 +124,22 @@ private:
 };
 
 /// Called by libpq for what happens on the connection.
-int note_error(PGEventId event, void* info, void* last_error) {
+int PostgresInbox::hear(PGEventId event, void* info, void* heard) {
     if (event == PGEVT_RESULTCREATE) {
+        auto& into = *static_cast<Heard*>(heard);
+        ++into.results;
         const char* state = PQresultErrorField(static_cast<PGEventResultCreate*>(info)->result, PG_DIAG_SQLSTATE);
-        if (state != nullptr) *static_cast<std::string*>(last_error) = state;
+        if (state != nullptr) into.last_error = state;
     }
     return 1;
+}
+
+std::uint64_t PostgresInbox::changes() const {
+    // What was sent and not read has no result yet; a pipeline may hide it.
+    const bool quiet = wire_ && PQtransactionStatus(wire_->raw()) == PQTRANS_INTRANS &&
+                       PQpipelineStatus(wire_->raw()) == PQ_PIPELINE_OFF;
+    if (!quiet) ++unsure_;
+    return heard_->results + unsure_;
 }
 
 Status PostgresInbox::connect() {
@@ -130,7 +148,7 @@ Status PostgresInbox::connect() {
     if (!wire) return wire.failure();
     if (auto fine = check_server(*wire, options_); !fine) return fine;
     wire_ = std::move(*wire);
-    if (PQregisterEventProc(wire_->raw(), note_error, "semel", last_error_.get()) != 0 && wire_->plain()) return Done{};
+    if (PQregisterEventProc(wire_->raw(), hear, "semel", heard_.get()) != 0 && wire_->plain()) return Done{};
     return Failure{Code::unavailable, fmt::format("connect to {}: the connection was lost", text())};
 }
 
@@ -169,7 +187,7 @@ void PostgresInbox::send_told() {
 }
 
 Result<Inbox::Begun> PostgresInbox::begin_and_ask(std::string_view sql, std::span<const SqlValue> parameters) {
-    last_error_->clear();
+    heard_->last_error.clear();
     claimed_.clear();
     told_.clear();
     marked_ = false;
@@ -239,7 +257,8 @@ Status PostgresInbox::commit() {
         return Failure{Code::unavailable, "commit: the transaction had failed; it was rolled back"};
     }
     // The server said no, or nobody knows: shutting down and losing the connection may come after the COMMIT.
-    const bool said_no = wire_->usable() && PQstatus(wire_->raw()) == CONNECTION_OK && !last_error_->starts_with("57");
+    const bool said_no =
+        wire_->usable() && PQstatus(wire_->raw()) == CONNECTION_OK && !heard_->last_error.starts_with("57");
     roll_back();
     if (!said_no) {
         wire_.reset();
@@ -274,8 +293,21 @@ Status PostgresInbox::return_to_mark() {
     return run("rollback to savepoint semel_mark", "return to the mark");
 }
 
+/// Of a statement that a handler has sent and not waited for. A COPY has no end of its own: its connection is lost.
+bool PostgresInbox::read_rest() const {
+    while (PGresult* raw = PQgetResult(wire_->raw())) {
+        const Rows result(raw);
+        const auto status = result.status();
+        if (status == PGRES_COPY_IN || status == PGRES_COPY_OUT || status == PGRES_COPY_BOTH) return false;
+    }
+    return true;
+}
+
 bool PostgresInbox::alive() const {
     if (!wire_ || !wire_->usable() || PQstatus(wire_->raw()) != CONNECTION_OK) return false;
+    if (PQtransactionStatus(wire_->raw()) == PQTRANS_ACTIVE && PQpipelineStatus(wire_->raw()) == PQ_PIPELINE_OFF &&
+        !read_rest())
+        return false;
     const auto status = PQtransactionStatus(wire_->raw());
     return status == PQTRANS_INTRANS || status == PQTRANS_INERROR;
 }

@@ -33,7 +33,8 @@ public:
     Status mark() override;
     Status return_to_mark() override;
     [[nodiscard]] bool alive() const override { return sqlite3_get_autocommit(db_.get()) == 0; }
-    [[nodiscard]] bool broken() const override { return false; }  // a failed statement undoes itself
+    [[nodiscard]] bool broken() const override { return false; }               // a failed statement undoes itself
+    [[nodiscard]] std::uint64_t changes() const override { return ++asked_; }  // undoing costs next to nothing here
     [[nodiscard]] bool contended() const override { return false; }
     [[nodiscard]] Transaction transaction() override { return {nullptr, db_.get()}; }
     Result<std::vector<TransactionClaim>> claim(std::span<const InboxClaim> claims) override;
@@ -55,6 +56,7 @@ private:
     std::map<std::string, Statement, std::less<>> statements_;
     TimePoint now_;
     bool marked_ = false;
+    mutable std::uint64_t asked_ = 0;
     std::optional<Failure> told_failure_;    // of what nobody waited for: the commit tells it
     std::map<OperationId, Record> claimed_;  // in this transaction, without their outcomes
 };
