@@ -21,8 +21,8 @@ Moved move_pages(sqlite3* connection) {
 
 }  // namespace
 
-Checkpointer::Checkpointer(sqlite3* writer, Connection own, std::mutex& writers)
-    : writer_(writer), own_(std::move(own)), writers_(writers) {
+Checkpointer::Checkpointer(sqlite3* writer, Connection own, std::mutex& writers, LogSync& log)
+    : writer_(writer), own_(std::move(own)), writers_(writers), log_(log) {
     sqlite3_file* file = nullptr;  // without it pages are moved all at once
     if (sqlite3_file_control(own_.get(), "main", SQLITE_FCNTL_FILE_POINTER, &file) == SQLITE_OK && file != nullptr &&
         file->pMethods != nullptr)
@@ -67,6 +67,7 @@ void Checkpointer::run() {
         moved = pages_;
         lock.unlock();
         move_on();
+        if (paced_.failed()) return log_.fail();
         lock.lock();
     }
 }

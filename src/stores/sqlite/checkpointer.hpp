@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "stores/sqlite/database.hpp"
+#include "stores/sqlite/log_sync.hpp"
 #include "stores/sqlite/paced_writes.hpp"
 
 namespace semel::sqlite {
@@ -20,8 +21,9 @@ public:
     /// commits that follow each other closely would let it grow for ever, and a sync is slower while a file grows.
     static constexpr int pages_max = 4'000;
 
-    /// `writers` is held by whoever writes on `writer`, which must outlive this.
-    Checkpointer(sqlite3* writer, Connection own, std::mutex& writers);
+    /// `writers` is held by whoever writes on `writer`, which must outlive this. `log` is told when what was moved cannot be
+    /// brought to the disk: then nothing more is moved.
+    Checkpointer(sqlite3* writer, Connection own, std::mutex& writers, LogSync& log);
     /// Ends after what is under way.
     ~Checkpointer();
     Checkpointer(const Checkpointer&) = delete;
@@ -36,6 +38,7 @@ private:
     PacedWrites paced_;  // of the thread, as is the following
     Connection own_;
     std::mutex& writers_;
+    LogSync& log_;
     std::mutex mutex_;
     std::condition_variable wake_;
     int pages_ = 0;  // in the log; guarded by mutex_, as is the following

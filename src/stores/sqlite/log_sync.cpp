@@ -10,7 +10,7 @@ Status LogSync::attach(sqlite3* writer) {
     return Done{};
 }
 
-void LogSync::begin() { writes_.begin(); }
+void LogSync::discard() { writes_.discard(); }
 
 std::uint64_t LogSync::written() {
     const std::lock_guard lock(mutex_);

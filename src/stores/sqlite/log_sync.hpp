@@ -28,8 +28,8 @@ public:
     /// Takes the log of this connection, which must be in WAL mode; its first sync has been made. The connection is closed
     /// before this is destroyed.
     Status attach(sqlite3* writer);
-    /// A transaction begins on that connection.
-    void begin();
+    /// No transaction is open on that connection: whatever the last one has left is not written.
+    void discard();
 
     /// A commit was written; said by who has the writers' turn. What is told of it waits for `through` its number.
     std::uint64_t written();

@@ -26,11 +26,8 @@ LogWrites& LogWrites::of(sqlite3_file* log) {
 LogWrites::LogWrites() : sqlite3_io_methods{} {
     iVersion = 1;
     xClose = [](sqlite3_file* log) {
-        LogWrites& self = of(log);
-        const int flushed = self.flush(log);
-        log->pMethods = self.real_;
-        const int closed = self.real_->xClose(log);
-        return flushed != SQLITE_OK ? flushed : closed;
+        log->pMethods = of(log).real_;  // what is gathered was not committed
+        return log->pMethods->xClose(log);
     };
     xRead = [](sqlite3_file* log, void* into, int count, sqlite3_int64 at) {
         LogWrites& self = of(log);
@@ -66,7 +63,7 @@ void LogWrites::attach(sqlite3_file* log) {
     log->pMethods = this;
 }
 
-void LogWrites::begin() {
+void LogWrites::discard() {
     gathered_.clear();
     committing_ = false;
     lost_ = SQLITE_OK;

@@ -29,8 +29,9 @@ public:
 
     /// From here on the log's writes come by here; it must be in WAL mode, with no transaction open.
     void attach(sqlite3_file* log);
-    /// A transaction begins: what the one before has left, by rolling back or failing, is not wanted any more.
-    void begin();
+    /// No transaction is open: what the last one has left, by rolling back or failing, is not wanted any more. Said before
+    /// anybody else writes, whose frames it would be written over.
+    void discard();
     /// Syncs what was written, not what is gathered: also while another thread writes.
     int sync(sqlite3_file* log) const { return real_->xSync(log, SQLITE_SYNC_NORMAL); }
 

@@ -14,6 +14,7 @@ void PacedWrites::attach(sqlite3_file* file) {
     xWrite = [](sqlite3_file* self, const void* bytes, int count, sqlite3_int64 at) {
         return of(self).write(self, bytes, count, at);
     };
+    xSync = [](sqlite3_file* self, int flags) { return of(self).sync(self, flags); };
     xClose = [](sqlite3_file* self) {
         self->pMethods = of(self).real_;
         return self->pMethods->xClose(self);
@@ -22,10 +23,17 @@ void PacedWrites::attach(sqlite3_file* file) {
 }
 
 int PacedWrites::write(sqlite3_file* file, const void* bytes, int count, sqlite3_int64 at) {
+    if (failed()) return failed_;
     const int result = real_->xWrite(file, bytes, count, at);
     if (result != SQLITE_OK || !paced_ || ++written_ < writes_max) return result;
+    return sync(file, SQLITE_SYNC_NORMAL);
+}
+
+int PacedWrites::sync(sqlite3_file* file, int flags) {
+    if (failed()) return failed_;
     written_ = 0;
-    return real_->xSync(file, SQLITE_SYNC_NORMAL);
+    failed_ = real_->xSync(file, flags);
+    return failed_;
 }
 
 }  // namespace semel::sqlite

@@ -253,7 +253,7 @@ Status SqliteStore::open_owned() {
     auto checkpoints = connect(options_, SQLITE_OPEN_READWRITE);
     if (!checkpoints) return checkpoints.failure();
     if (auto set = run(checkpoints->get(), "pragma synchronous=full"); !set) return set;
-    checkpointer_.emplace(writer_.get(), std::move(*checkpoints), writer_mutex_);
+    checkpointer_.emplace(writer_.get(), std::move(*checkpoints), writer_mutex_, log_);
     return open_reading();
 }
 
@@ -279,7 +279,6 @@ auto SqliteStore::transaction(Work work) -> decltype(work()) {
                        fmt::format("{}: an earlier write could not be synced to the disk; restart the process to "
                                    "recover from the file",
                                    text())};
-    log_.begin();
     if (begin_.run() != SQLITE_DONE) return failure_of(db, "begin");
     auto result = work();
     if (result && commit_.run() != SQLITE_DONE) {
@@ -290,7 +289,10 @@ auto SqliteStore::transaction(Work work) -> decltype(work()) {
         }
         result = std::move(failure);
     }
-    if (!result && sqlite3_get_autocommit(db) == 0) sqlite3_exec(db, "rollback", nullptr, nullptr, nullptr);
+    if (!result) {
+        if (sqlite3_get_autocommit(db) == 0) sqlite3_exec(db, "rollback", nullptr, nullptr, nullptr);
+        log_.discard();
+    }
     return result;
 }
 
