@@ -39,7 +39,7 @@ private:
     Status read_available();
     Failure lost(Failure why);
     Status send_acks(bool all);
-    [[nodiscard]] bool starved() const;
+    [[nodiscard]] bool held_enough() const;
     std::set<std::uint64_t> take(std::span<const Ticket> tickets);
 
     const Options options_;
@@ -95,8 +95,8 @@ Result<std::vector<Delivery>> RabbitmqSource::fetch(std::size_t limit, Duration 
     const auto deadline = Steady::now() + wait;
     if (auto connected = connect(deadline); !connected) return std::move(connected).failure();
     while (true) {
-        if (!held_.empty() && (starved() || Steady::now() >= held_since_ + held_for_max))
-            if (auto sent = send_acks(true); !sent) return std::move(sent).failure();
+        if (!held_.empty())
+            if (auto sent = send_acks(held_enough()); !sent) return std::move(sent).failure();
         if (!wire_->arrived().empty()) break;
         const auto until = held_.empty() ? deadline : std::min(deadline, held_since_ + held_for_max);
         const auto left = std::chrono::duration_cast<Duration>(until - Steady::now());
@@ -135,12 +135,14 @@ Status RabbitmqSource::acknowledge(std::span<const Ticket> done) {
     unflushed_ = true;
     if (held_.empty()) held_since_ = Steady::now();
     held_.merge(tags);
-    return send_acks(starved());
+    return send_acks(held_enough());
 }
 
-/// Whether the broker sends nothing more before it hears what is done.
-bool RabbitmqSource::starved() const {
-    return wire_->arrived().empty() && working_.size() + held_.size() >= options_.prefetch;
+/// Whether what is held is told now, one by one if need be: its time is over, or the broker sends nothing more before it
+/// hears what is done.
+bool RabbitmqSource::held_enough() const {
+    const bool starved = wire_->arrived().empty() && working_.size() + held_.size() >= options_.prefetch;
+    return starved || Steady::now() >= held_since_ + held_for_max;
 }
 
 /// Tells the broker what is done below the lowest open tag, by one word; and with `all` the others one by one.
@@ -188,6 +190,8 @@ Status RabbitmqSource::give_back(std::span<const Ticket> undone) {
 
 Status RabbitmqSource::keep(std::span<const Ticket>) {
     if (wire_ == nullptr) return Done{};
+    if (!held_.empty())
+        if (auto sent = send_acks(held_enough()); !sent) return sent;
     return read_available();
 }
 
