@@ -64,7 +64,8 @@ public:
     /// A place inside of the transaction to return to. There is one: it replaces the one before.
     virtual Status mark() = 0;
     virtual Status return_to_mark() = 0;
-    /// Whether the transaction is still there: false after its connection was lost or somebody else ended it.
+    /// Whether the transaction is still there: false after its connection was lost or somebody else ended it. Waits for the end
+    /// of a statement that somebody has sent and not waited for, and ends a COPY.
     [[nodiscard]] virtual bool alive() const = 0;
     /// Whether a statement has failed in a way that only return_to_mark or roll_back mends.
     [[nodiscard]] virtual bool broken() const = 0;

@@ -226,23 +226,23 @@ Status Batch::run(std::vector<Item>& items) {
         if (!at_mark) {
             if (auto marked = inbox_.mark(); !marked) return marked;
         }
-        const auto undone = run_chunk(items, std::span(open).subspan(first, count));
-        if (!undone) return undone.failure();
-        any_undone = any_undone || *undone;
-        at_mark = *undone;
-        if (*undone)
+        const auto ran = run_chunk(items, std::span(open).subspan(first, count));
+        if (!ran) return ran.failure();
+        if (*ran != Chunk::done) {
+            any_undone = true;
             marks_apart_ = marks_apart_min;  // where one failed there may be more
-        else
-            first += count;
+        }
+        at_mark = *ran == Chunk::undone;
+        if (!at_mark) first += count;
     }
     if (!any_undone) marks_apart_ = std::min(2 * marks_apart_, marks_apart_max);
     return Done{};
 }
 
-/// True: something failed that had written, and all of it was undone. It is to be run again in smaller pieces; a piece that
-/// is small is run again here, until those that are left have run.
-Result<bool> Batch::run_chunk(std::vector<Item>& items, std::span<const std::size_t> chunk) {
-    while (true) {
+/// What failed after it had written takes the others of its chunk with it. A small chunk is run again here, until those that
+/// are left have run; a large one is to be run again in smaller ones.
+Result<Batch::Chunk> Batch::run_chunk(std::vector<Item>& items, std::span<const std::size_t> chunk) {
+    for (Chunk what = Chunk::done;; what = Chunk::done_again) {
         bool undone = false;
         for (const std::size_t i : chunk) {
             Item& item = items[i];
@@ -261,8 +261,8 @@ Result<bool> Batch::run_chunk(std::vector<Item>& items, std::span<const std::siz
             if (options_.retries.hold_order) wait_behind_failed(items);
             if (undone) break;
         }
-        if (!undone) return false;
-        if (chunk.size() > marks_apart_min) return true;
+        if (!undone) return what;
+        if (chunk.size() > marks_apart_min) return Chunk::undone;
     }
 }
 

@@ -39,7 +39,12 @@ private:
     Status claim(std::vector<Item>& items);
     static void wait_behind_busy(std::vector<Item>& items);
     Status run(std::vector<Item>& items);
-    Result<bool> run_chunk(std::vector<Item>& items, std::span<const std::size_t> chunk);
+    enum class Chunk : std::uint8_t {
+        done,
+        done_again,  ///< without those that failed
+        undone,
+    };
+    Result<Chunk> run_chunk(std::vector<Item>& items, std::span<const std::size_t> chunk);
     static void wait_behind_failed(std::vector<Item>& items);
     enum class Ran : std::uint8_t {
         well,

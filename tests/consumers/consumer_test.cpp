@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <libpq-fe.h>
+#include <libpq/libpq-fs.h>
 
 #include <atomic>
 #include <condition_variable>
@@ -589,6 +590,40 @@ TEST_P(ConsumerOnPostgres, AStatementThatWasSentAndNotReadIsUndoneWithItsHandler
         [&] { return all_acknowledged() && dead() == 1; });
     EXPECT_EQ(effects(), 9);
     EXPECT_EQ(number("select count(*) from effect where id = 'm4'"), 0);
+}
+
+TEST_P(ConsumerOnPostgres, ACopyThatWasLeftOpenFailsItsMessageAlone) {
+    for (int i = 0; i < 10; ++i) broker_.publish(event(fmt::format("m{}", i), "1"));
+    options_.retries.tries_max = 1;
+    run(
+        [&](Work& work) {
+            if (work.event.id != "m4" && work.event.id != "m5") return write(work);
+            const bool in = work.event.id == "m4";
+            PGconn* const connection = work.transaction.postgres;
+            PQclear(PQexec(connection, in ? "copy effect from stdin" : "copy (select 1) to stdout"));
+            if (in) PQputCopyData(connection, "m4\tcopied\n", 10);
+            throw std::runtime_error("gone in the middle");
+        },
+        [&] { return all_acknowledged() && dead() == 2; });
+    EXPECT_EQ(effects(), 8);
+    EXPECT_EQ(number("select count(*) from effect where id in ('m4', 'm5')"), 0);
+}
+
+TEST_P(ConsumerOnPostgres, WhatWasWrittenToALargeObjectIsUndoneWithItsHandler) {
+    for (int i = 0; i < 3; ++i) broker_.publish(event(fmt::format("m{}", i), "1"));
+    options_.retries.tries_max = 1;
+    Oid object = 0;
+    run(
+        [&](Work& work) {
+            PGconn* const connection = work.transaction.postgres;
+            if (work.event.id == "m0") object = lo_creat(connection, INV_READ | INV_WRITE);
+            if (work.event.id != "m1") return write(work);
+            EXPECT_EQ(lo_write(connection, lo_open(connection, object, INV_WRITE), "twice", 5), 5);
+            throw std::runtime_error("after it wrote");
+        },
+        [&] { return all_acknowledged() && dead() == 1; });
+    EXPECT_EQ(effects(), 2);
+    EXPECT_EQ(number(fmt::format("select length(lo_get({}))", object)), 0);
 }
 
 TEST_P(ConsumerOnPostgres, ALaneHandlesWhileAnotherDoes) {

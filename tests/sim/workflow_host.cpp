@@ -264,7 +264,7 @@ public:
     Status return_to_mark() override { return Done{}; }
     [[nodiscard]] bool alive() const override { return !SimStore::is_over(tx_); }
     [[nodiscard]] bool broken() const override { return false; }
-    [[nodiscard]] std::uint64_t changes() const override { return 0; }  // asked by batches only
+    [[nodiscard]] std::uint64_t changes() const override { return ++asked_; }
     [[nodiscard]] bool contended() const override { return false; }
     [[nodiscard]] Transaction transaction() override {
         writing_ = this;
@@ -300,6 +300,7 @@ private:
     const Subject* step_ = nullptr;
     std::string effect_;
     bool wrote_ = false;
+    mutable std::uint64_t asked_ = 0;
 };
 
 // ---- the engine ------------------------------------------------------------------------------------------------

@@ -105,10 +105,12 @@ private:
                                                          const std::vector<std::size_t>& present);
 
     Options options_;
-    /// libpq tells of every result that it makes, also of a handler's own statements.
+    /// libpq tells of every result that it makes, also of a handler's own statements; but not of function calls, which is how
+    /// it writes large objects.
     struct Heard {
         std::string last_error{};  ///< the SQLSTATE of the last statement that failed
         std::uint64_t results = 0;
+        bool large_objects = false;  ///< were used on this connection: libpq has looked their functions up
     };
     static int hear(PGEventId event, void* info, void* heard);
     std::unique_ptr<Heard> heard_ = std::make_unique<Heard>();
@@ -128,7 +130,11 @@ int PostgresInbox::hear(PGEventId event, void* info, void* heard) {
     if (event == PGEVT_RESULTCREATE) {
         auto& into = *static_cast<Heard*>(heard);
         ++into.results;
-        const char* state = PQresultErrorField(static_cast<PGEventResultCreate*>(info)->result, PG_DIAG_SQLSTATE);
+        const PGresult* result = static_cast<PGEventResultCreate*>(info)->result;
+        if (PQresultStatus(result) == PGRES_TUPLES_OK && PQnfields(result) == 2 && PQfnumber(result, "proname") == 0 &&
+            PQfnumber(result, "oid") == 1)
+            into.large_objects = true;
+        const char* state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
         if (state != nullptr) into.last_error = state;
     }
     return 1;
@@ -136,7 +142,7 @@ int PostgresInbox::hear(PGEventId event, void* info, void* heard) {
 
 std::uint64_t PostgresInbox::changes() const {
     // What was sent and not read has no result yet; a pipeline may hide it.
-    const bool quiet = wire_ && PQtransactionStatus(wire_->raw()) == PQTRANS_INTRANS &&
+    const bool quiet = wire_ && !heard_->large_objects && PQtransactionStatus(wire_->raw()) == PQTRANS_INTRANS &&
                        PQpipelineStatus(wire_->raw()) == PQ_PIPELINE_OFF;
     if (!quiet) ++unsure_;
     return heard_->results + unsure_;
@@ -144,6 +150,7 @@ std::uint64_t PostgresInbox::changes() const {
 
 Status PostgresInbox::connect() {
     wire_.reset();
+    heard_->large_objects = false;
     auto wire = Wire::connect(options_.uri, options_.connect_timeout);
     if (!wire) return wire.failure();
     if (auto fine = check_server(*wire, options_); !fine) return fine;
@@ -293,12 +300,15 @@ Status PostgresInbox::return_to_mark() {
     return run("rollback to savepoint semel_mark", "return to the mark");
 }
 
-/// Of a statement that a handler has sent and not waited for. A COPY has no end of its own: its connection is lost.
+/// Of a statement that a handler has sent and not waited for; a COPY is ended. False: the connection is of no more use.
 bool PostgresInbox::read_rest() const {
-    while (PGresult* raw = PQgetResult(wire_->raw())) {
-        const Rows result(raw);
-        const auto status = result.status();
-        if (status == PGRES_COPY_IN || status == PGRES_COPY_OUT || status == PGRES_COPY_BOTH) return false;
+    PGconn* const connection = wire_->raw();
+    while (PGresult* raw = PQgetResult(connection)) {
+        const auto status = Rows(raw).status();
+        if (status == PGRES_COPY_IN && PQputCopyEnd(connection, "left open by its handler") != 1) return false;
+        char* row = nullptr;
+        while (status == PGRES_COPY_OUT && PQgetCopyData(connection, &row, 0) > 0) PQfreemem(row);
+        if (status == PGRES_COPY_BOTH) return false;
     }
     return true;
 }

@@ -357,8 +357,8 @@ Result<Executed> PostgresSession::transact(std::span<const Group> groups, Look l
         if (!wire_->roll_back(options_.timeout)) wire_.reset();
     } else {
         auto done = write(batch, planned, blind, loaded->row_exists);
-        // Perhaps somebody's own transaction has a row that was to be changed without a look: with one it is passed over,
-        // and nobody has waited for longer than lock_timeout.
+        // Perhaps somebody's own transaction has a row that was to be changed without a look: with one it is passed over.
+        // Where it was the INSERT that waited, it does so once more, before the batch is split.
         const bool contended = !done && done.failure().code == Code::contended;
         if (contended && blind.remembers() && wire_) return transact(groups, Look::first, depth);
         if (!done) return done.failure();
