@@ -737,6 +737,22 @@ TEST(FailingDisk, ACheckpointThatFailsLosesNothing) {
     }
 }
 
+TEST(FailingDisk, AFailedSyncOfWhatTheStoreMovesEndsItAndLosesNothing) {  // I10
+    for (std::uint64_t seed = 1; seed <= 9; ++seed) {
+        SCOPED_TRACE(fmt::format("seed {}", seed));
+        Running running(seed);
+        Witness& witness = running.world.witness;
+        running.world.disk.fail_once(
+            {UnsafeDisk::File::database, UnsafeDisk::Call::sync, SQLITE_IOERR_FSYNC, seed * 7 % 20});
+        bool goes_on = true;
+        for (int i = 0; i < 400 && goes_on; ++i) goes_on = witness.execute(*running.session, witness.make_batch(200));
+        ASSERT_TRUE(running.world.disk.failed()) << "nothing was moved";
+        ASSERT_FALSE(goes_on) << "it builds on what may not be on the disk";
+        running.end(end_of(seed));
+        ASSERT_TRUE(witness.complaints().empty()) << text(witness.complaints());
+    }
+}
+
 TEST(FailingDisk, AStoreThatCannotBeOpenedIsThereWhenTheDiskIsWellAgain) {
     for (const int code : {SQLITE_FULL, SQLITE_IOERR_WRITE, SQLITE_IOERR_FSYNC}) {
         const auto call = code == SQLITE_IOERR_FSYNC ? UnsafeDisk::Call::sync : UnsafeDisk::Call::write;
