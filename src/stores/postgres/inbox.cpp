@@ -362,7 +362,7 @@ Result<std::vector<TransactionClaim>> PostgresInbox::claim(std::span<const Inbox
         claimed_.insert_or_assign(ids[i], std::move(*decision.next));
     }
     send_told();
-    wire_->send_kept(insert_sql, row_params(std::move(rows)));
+    wire_->send_kept(insert_sql.c_str(), row_params(std::move(rows)));
     if (marked_) wire_->send("release savepoint semel_mark");
     wire_->send("savepoint semel_mark");
     auto answered = round_trip("claim the messages of a batch");

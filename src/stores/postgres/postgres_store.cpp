@@ -3,7 +3,8 @@
 // A batch is one transaction of two round trips:
 //   1  BEGIN; lock the rows that holders' commands name (SKIP LOCKED); read the server's clock and take tokens
 //   2  one INSERT for all new operations, one UPDATE for all changed ones; COMMIT
-// Between them a third only if a row was not found: it is absent, or somebody's own transaction has it locked.
+// Between them a third only if a row was not found: it is absent, or somebody's own transaction has it locked. A batch in
+// which everything is decided blind needs the second only, if the batch before it brought clock and tokens along (Ahead).
 // Most commands are decided blind, without having locked or read their row:
 //   a lone claim    is taken for one of a new operation, and takes part in the INSERT. If that finds the operation present,
 //                   the claim is answered by what is there: at once from a settled row, which never changes, and otherwise
@@ -11,6 +12,11 @@
 //   settle, renew   of an operation that this process claimed: decided on the record as it was written then. The UPDATE takes
 //                   only rows that still are so, down to the checksum; whoever else had one meanwhile has changed it. The
 //                   others are decided again in a second transaction that locks them
+//
+// With what was brought along the clock is a little behind (I5): the moment of the last answer, moved on by our own steady
+// clock, which the server's has reached or passed by the way of that answer, 20 ms at most. A lease is that much shorter, where
+// its holder keeps away from the last third (I4). Nobody else's lease is judged by it: what is decided blind meets no row. What
+// is held up on its way writes nothing when it arrives (I6: a claim that nobody waits for any more), and is decided anew.
 //
 // What a crash or a lost connection leaves:
 //   before COMMIT was sent       nothing (`unavailable`)
@@ -63,7 +69,27 @@ enum class Look {
 struct Remembered {
     std::mutex mutex;
     OpenRecords<std::string> records;  ///< with their Row::record; guarded by mutex
+    TimePoint latest{};                ///< the server's clock as last used by any session; guarded by mutex
 };
+
+/// What a batch needs of the server before it is decided, brought along by the batch before it on the same connection.
+struct Ahead {
+    TimePoint now;
+    Token first_token;
+    std::chrono::steady_clock::time_point received;
+};
+/// It is used if it is younger than this, and was this soon on its way back: the server's clock is that much later at most.
+constexpr Duration ahead_age_max = std::chrono::milliseconds{500};
+constexpr Duration ahead_way_max = std::chrono::milliseconds{20};
+/// By the server's clock, for what was decided ahead to be written: what is held up longer is decided anew.
+constexpr Duration ahead_for_max = std::chrono::seconds{1};
+/// A record that is swept sooner could come again with tokens that were taken before it went (I3).
+constexpr Duration ahead_retention_min = std::chrono::hours{1};
+
+/// Microseconds of the server's clock, a block of tokens, whether commits do not wait for the disk.
+constexpr const char* moment_sql =
+    "select (extract(epoch from clock_timestamp()) * 1000000)::bigint, nextval('semel.token'), "
+    "current_setting('synchronous_commit') = 'off'";
 
 /// Whether a command may be decided on a remembered record: those that leave the row there.
 bool may_be_blind(const Command& command) {
@@ -106,6 +132,7 @@ private:
         std::vector<bool> row_exists;
         TimePoint now;
         Token first_token;
+        bool begun = true;  ///< false: nothing was sent, and `now` is what the server's clock has reached at least
     };
 
     Status set_up_session();
@@ -115,8 +142,10 @@ private:
     static Batch flatten(std::span<const Group> groups);
     Blind blind(const Batch& batch, Look look);
     Result<Loaded> load(const Batch& batch, Blind& blind);
-    Result<Written> write(const Batch& batch, const Plan& planned, const Blind& blind,
-                          const std::vector<bool>& row_exists);
+    std::optional<Ahead> take_ahead(const Batch& batch);
+    void send_begin(const Batch& batch);
+    [[nodiscard]] bool sets(const Batch& batch) const { return !wire_->direct() || batch.again; }
+    Result<Written> write(const Batch& batch, const Plan& planned, const Blind& blind, const Loaded& loaded);
     Result<Executed> transact(std::span<const Group> groups, Look look, int depth = 0);
     void remember(std::vector<Write> writes, std::vector<std::string> records, const std::vector<bool>& stands);
     Result<Executed> answer_rest(std::span<const Group> groups, Executed executed, std::vector<std::size_t> rest,
@@ -127,6 +156,7 @@ private:
     const Options& options_;
     Remembered& remembered_;
     std::optional<Wire> wire_;
+    std::optional<Ahead> ahead_;
 };
 
 Status PostgresSession::reconnect() {
@@ -224,12 +254,15 @@ Result<PostgresSession::Loaded> PostgresSession::load(const Batch& batch, Blind&
     std::vector<OperationId> wanted;
     for (std::size_t i = 0; i < batch.commands.size(); ++i)
         if (!blind.commands[i]) wanted.push_back(batch.ids[i]);
+    const auto ahead = take_ahead(batch);
+    if (ahead && wanted.empty())
+        return Loaded{.found = std::move(blind.found),
+                      .row_exists = std::vector<bool>(batch.commands.size(), false),
+                      .now = ahead->now,
+                      .first_token = ahead->first_token,
+                      .begun = false};
 
-    wire_->send("begin isolation level read committed read write");
-    const bool sets = !wire_->direct() || batch.again;
-    if (sets)
-        wire_->send(settings_sql(true),
-                    settings_params(batch.again ? options_.lock_timeout_again : options_.lock_timeout));
+    send_begin(batch);
     if (!wanted.empty()) {
         static const std::string skipping = fmt::format(
             "select {} from semel.operation where op = any($1::uuid[]) order by op for update skip locked", columns);
@@ -239,9 +272,7 @@ Result<PostgresSession::Loaded> PostgresSession::load(const Batch& batch, Blind&
     }
     // I5, I3: the clock and the tokens after the locks. What is decided blind was last written before that, and is written
     // only if it still is so then: nobody else has judged it by a later clock.
-    wire_->send_kept(
-        "select (extract(epoch from clock_timestamp()) * 1000000)::bigint, nextval('semel.token'), "
-        "current_setting('synchronous_commit') = 'off'");
+    wire_->send_kept(moment_sql);
     auto answered = wire_->round_trip(options_.timeout);
     if (auto* error = std::get_if<WireError>(&answered)) return failed(*error, "lock the operations of a batch");
     auto& rows = std::get<0>(answered);
@@ -255,11 +286,15 @@ Result<PostgresSession::Loaded> PostgresSession::load(const Batch& batch, Blind&
     Loaded loaded;
     loaded.now = time_from_micros(rows.back().integer(0, 0));
     loaded.first_token.value = static_cast<std::uint64_t>(rows.back().integer(0, 1));
+    {
+        const std::lock_guard lock(remembered_.mutex);
+        remembered_.latest = loaded.now;
+    }
     loaded.found = std::move(blind.found);
     loaded.row_exists.resize(batch.commands.size(), false);
     if (wanted.empty()) return loaded;
 
-    const Rows& locked = rows[sets ? 2 : 1];
+    const Rows& locked = rows[sets(batch) ? 2 : 1];
     std::vector<std::pair<OperationId, int>> locked_rows;
     for (int at = 0; at < locked.count(); ++at) locked_rows.emplace_back(id_at(locked, at), at);
     std::vector<OperationId> locked_by_others;
@@ -282,6 +317,33 @@ Result<PostgresSession::Loaded> PostgresSession::load(const Batch& batch, Blind&
     return loaded;
 }
 
+/// The moment as of now, if the batch before has brought one along that is good enough; it is used once.
+std::optional<Ahead> PostgresSession::take_ahead(const Batch& batch) {
+    auto ahead = std::exchange(ahead_, std::nullopt);
+    if (!ahead || batch.again) return std::nullopt;
+    const auto age = std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now() - ahead->received);
+    if (age > ahead_age_max) return std::nullopt;
+    for (const Command* command : batch.commands) {
+        const auto* claim = std::get_if<Claim>(command);
+        if (claim != nullptr && claim->policy.retention.identity.value_or(ahead_retention_min) < ahead_retention_min)
+            return std::nullopt;
+    }
+    ahead->now += age;
+    // No session goes back behind another one, by the way that their answers took.
+    const std::lock_guard lock(remembered_.mutex);
+    if (remembered_.latest > ahead->now && remembered_.latest - ahead->now <= ahead_way_max)
+        ahead->now = remembered_.latest;
+    remembered_.latest = ahead->now;
+    return ahead;
+}
+
+void PostgresSession::send_begin(const Batch& batch) {
+    wire_->send_kept("begin isolation level read committed read write");
+    if (sets(batch))
+        wire_->send(settings_sql(true),
+                    settings_params(batch.again ? options_.lock_timeout_again : options_.lock_timeout));
+}
+
 /// Which of the operations have a row, locked or not, sorted.
 Result<std::vector<OperationId>> PostgresSession::present(const std::vector<OperationId>& ids) {
     wire_->send_kept("select op from semel.operation where op = any($1::uuid[])", ids_param(ids));
@@ -290,9 +352,10 @@ Result<std::vector<OperationId>> PostgresSession::present(const std::vector<Oper
     return sorted_ids(std::get<0>(answered)[0]);
 }
 
-/// The second round trip. A batch with a group of several commands is committed only if the INSERT put everything in.
+/// The second round trip, or the only one. A batch with a group of several commands is committed only if the INSERT put
+/// everything in.
 Result<PostgresSession::Written> PostgresSession::write(const Batch& batch, const Plan& planned, const Blind& blind,
-                                                        const std::vector<bool>& row_exists) {
+                                                        const Loaded& loaded) {
     std::vector<Row> inserts;
     std::vector<Row> updates;
     std::vector<Change> changes;
@@ -309,12 +372,18 @@ Result<PostgresSession::Written> PostgresSession::write(const Batch& batch, cons
         if (const auto& was = blind.were[write.command])
             changes.push_back({std::move(row), *was});
         else
-            (row_exists[write.command] ? updates : inserts).push_back(std::move(row));
+            (loaded.row_exists[write.command] ? updates : inserts).push_back(std::move(row));
     }
     const std::size_t insert_count = inserts.size();
     const bool has_changes = !changes.empty();
-    if (insert_count > 0) wire_->send_kept(insert_sql, row_params(std::move(inserts)));
-    if (has_changes) wire_->send_kept(change_sql, change_params(std::move(changes)));
+    if (!loaded.begun) send_begin(batch);
+    const std::size_t first = loaded.begun ? 0 : sets(batch) ? 2 : 1;  // of the answers below
+    const auto send = [&](const std::string& sql, const std::string& until_sql, Params params) {
+        if (!loaded.begun) params.int8(micros(later(loaded.now, ahead_for_max)));
+        wire_->send_kept((loaded.begun ? sql : until_sql).c_str(), params);
+    };
+    if (insert_count > 0) send(insert_sql, insert_until_sql, row_params(std::move(inserts)));
+    if (has_changes) send(change_sql, change_until_sql, change_params(std::move(changes)));
     if (!updates.empty()) wire_->send_kept(update_sql, row_params(std::move(updates)));
     if (!removes.empty()) {
         Params params = ids_param(std::move(removes));
@@ -325,15 +394,25 @@ Result<PostgresSession::Written> PostgresSession::write(const Batch& batch, cons
             params);
     }
     const bool commit_later = batch.has_large_group && insert_count > 0;
-    if (!commit_later) wire_->send("commit");
+    if (!commit_later) {
+        wire_->send_kept(moment_sql);  // for the next batch
+        wire_->send("commit");
+    }
+    const auto sent = std::chrono::steady_clock::now();
     auto answered = wire_->round_trip(options_.timeout);
     if (auto* error = std::get_if<WireError>(&answered))
         return commit_later ? failed(*error, "write a batch") : failed_at_commit(*error);
     const auto& rows = std::get<0>(answered);
 
-    if (insert_count > 0) written.inserted = sorted_ids(rows[0]);
-    if (has_changes) written.changed = sorted_ids(rows[insert_count > 0 ? 1 : 0]);
-    if (commit_later) {
+    if (insert_count > 0) written.inserted = sorted_ids(rows[first]);
+    if (has_changes) written.changed = sorted_ids(rows[first + (insert_count > 0 ? 1 : 0)]);
+    if (!commit_later) {
+        const Rows& moment = rows[rows.size() - 2];
+        const auto received = std::chrono::steady_clock::now();
+        if (received - sent <= ahead_way_max && moment.bytes(0, 2) != std::string_view("\1", 1))
+            ahead_ = Ahead{
+                time_from_micros(moment.integer(0, 0)), {static_cast<std::uint64_t>(moment.integer(0, 1))}, received};
+    } else {
         if (written.inserted.size() != insert_count) {
             if (!wire_->roll_back(options_.timeout)) wire_.reset();
             return Failure{Code::contended, "another transaction inserted an operation of this group first"};
@@ -354,9 +433,9 @@ Result<Executed> PostgresSession::transact(std::span<const Group> groups, Look l
     Plan planned = plan(groups, std::move(loaded->found), {loaded->now, loaded->first_token, Epoch{}, std::nullopt});
     Written written;
     if (planned.writes.empty()) {
-        if (!wire_->roll_back(options_.timeout)) wire_.reset();
+        if (loaded->begun && !wire_->roll_back(options_.timeout)) wire_.reset();
     } else {
-        auto done = write(batch, planned, blind, loaded->row_exists);
+        auto done = write(batch, planned, blind, *loaded);
         // Perhaps somebody's own transaction has a row that was to be changed without a look: with one it is passed over.
         // Where it was the INSERT that waited, it does so once more, before the batch is split.
         const bool contended = !done && done.failure().code == Code::contended;

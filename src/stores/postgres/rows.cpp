@@ -1,5 +1,7 @@
 #include "stores/postgres/rows.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/assert.hpp"
@@ -95,10 +97,33 @@ Params change_params(std::vector<Change> changes) {
     return params;
 }
 
-const char* const insert_sql =
+namespace {
+
+constexpr const char* insert_begin =
     "insert into semel.operation (op, due, state, record, outcome, token, scope, key) "
     "select * from unnest($1::uuid[], $2::bigint[], $3::smallint[], $4::bytea[], $5::bytea[], $6::bigint[], $7::text[], "
-    "$8::text[]) on conflict (op) do nothing returning op";
+    "$8::text[]) ";
+constexpr const char* insert_end = "on conflict (op) do nothing returning op";
+constexpr const char* change_begin =
+    "update semel.operation as o set due = u.due, state = u.state, record = u.record, outcome = u.outcome "
+    "from unnest($1::uuid[], $2::bigint[], $3::smallint[], $4::bytea[], $5::bytea[], $6::bytea[]) "
+    "as u (op, due, state, record, outcome, was) where o.op = u.op and o.record = u.was ";
+constexpr const char* change_end = "returning o.op";
+
+/// Both are looked at once for the statement.
+std::string still(std::string_view parameter) {
+    return fmt::format(
+        "current_setting('synchronous_commit') <> 'off' and "
+        "(extract(epoch from statement_timestamp()) * 1000000)::bigint <= {}::bigint ",
+        parameter);
+}
+
+}  // namespace
+
+const std::string insert_sql = fmt::format("{}{}", insert_begin, insert_end);
+const std::string insert_until_sql = fmt::format("{}where {}{}", insert_begin, still("$9"), insert_end);
+const std::string change_sql = fmt::format("{}{}", change_begin, change_end);
+const std::string change_until_sql = fmt::format("{}and {}{}", change_begin, still("$7"), change_end);
 
 const char* const update_sql =
     "update semel.operation as o set due = u.due, state = u.state, record = u.record, outcome = u.outcome, "
@@ -106,11 +131,6 @@ const char* const update_sql =
     "from unnest($1::uuid[], $2::bigint[], $3::smallint[], $4::bytea[], $5::bytea[], $6::bigint[], $7::text[], "
     "$8::text[]) "
     "as u (op, due, state, record, outcome, token, scope, key) where o.op = u.op";
-
-const char* const change_sql =
-    "update semel.operation as o set due = u.due, state = u.state, record = u.record, outcome = u.outcome "
-    "from unnest($1::uuid[], $2::bigint[], $3::smallint[], $4::bytea[], $5::bytea[], $6::bytea[]) "
-    "as u (op, due, state, record, outcome, was) where o.op = u.op and o.record = u.was returning o.op";
 
 Params ids_param(std::vector<OperationId> ids) {
     std::ranges::sort(ids);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -18,9 +19,13 @@ inline constexpr std::int16_t released_state = 0;
 
 inline constexpr std::string_view columns = "op, token, due, state, scope, key, record, outcome";
 inline constexpr const char* clock_sql = "select (extract(epoch from clock_timestamp()) * 1000000)::bigint";
-extern const char* const insert_sql;  ///< takes row_params; returns the ids it has put in
+extern const std::string insert_sql;  ///< takes row_params; returns the ids it has put in
 extern const char* const update_sql;  ///< takes row_params
-extern const char* const change_sql;  ///< takes change_params; returns the ids of the rows that were as expected
+extern const std::string change_sql;  ///< takes change_params; returns the ids of the rows that were as expected
+/// The same with one more parameter: the last moment, in microseconds, by the server's clock. Later they do nothing, nor do
+/// they while synchronous_commit is off.
+extern const std::string insert_until_sql;
+extern const std::string change_until_sql;
 
 /// From the first column.
 OperationId id_at(const Rows& rows, int at);
