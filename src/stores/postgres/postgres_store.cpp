@@ -15,8 +15,8 @@
 //
 // With what was brought along the clock is a little behind (I5): the moment of the last answer, moved on by our own steady
 // clock, which the server's has reached or passed by the way of that answer, 20 ms at most. A lease is that much shorter, where
-// its holder keeps away from the last third (I4). Nobody else's lease is judged by it: what is decided blind meets no row. What
-// is held up on its way writes nothing when it arrives (I6: a claim that nobody waits for any more), and is decided anew.
+// its holder keeps away from the last third (I4). Nobody else's lease is judged by it: what is decided blind meets no row. A
+// statement that is held up on its way writes nothing when it arrives (I6: a claim that nobody waits for any more).
 //
 // What a crash or a lost connection leaves:
 //   before COMMIT was sent       nothing (`unavailable`)
@@ -65,13 +65,6 @@ enum class Look {
     first,
 };
 
-/// The operations that this process has running, as they are in the table unless somebody else changed them.
-struct Remembered {
-    std::mutex mutex;
-    OpenRecords<std::string> records;  ///< with their Row::record; guarded by mutex
-    TimePoint latest{};                ///< the server's clock as last used by any session; guarded by mutex
-};
-
 /// What a batch needs of the server before it is decided, brought along by the batch before it on the same connection.
 struct Ahead {
     TimePoint now;
@@ -83,8 +76,19 @@ constexpr Duration ahead_age_max = std::chrono::milliseconds{500};
 constexpr Duration ahead_way_max = std::chrono::milliseconds{20};
 /// By the server's clock, for what was decided ahead to be written: what is held up longer is decided anew.
 constexpr Duration ahead_for_max = std::chrono::seconds{1};
-/// A record that is swept sooner could come again with tokens that were taken before it went (I3).
-constexpr Duration ahead_retention_min = std::chrono::hours{1};
+
+/// The operations that this process has running, as they are in the table unless somebody else changed them.
+struct Remembered {
+    std::mutex mutex;
+    OpenRecords<std::string> records;  ///< with their Row::record; guarded by mutex
+    TimePoint latest{};                ///< the server's clock as last used by any session; guarded by mutex
+
+    /// No session is behind another one, by the way that their answers took. A clock that was set back is.
+    TimePoint not_behind(TimePoint now) {
+        if (now > latest || latest - now > ahead_way_max) latest = now;
+        return latest;
+    }
+};
 
 /// Microseconds of the server's clock, a block of tokens, whether commits do not wait for the disk.
 constexpr const char* moment_sql =
@@ -161,6 +165,7 @@ private:
 
 Status PostgresSession::reconnect() {
     wire_.reset();
+    ahead_.reset();  // it may be another server now
     auto wire = Wire::connect(options_.uri, options_.connect_timeout);
     if (!wire) return wire.failure();
     wire_ = std::move(*wire);
@@ -288,7 +293,7 @@ Result<PostgresSession::Loaded> PostgresSession::load(const Batch& batch, Blind&
     loaded.first_token.value = static_cast<std::uint64_t>(rows.back().integer(0, 1));
     {
         const std::lock_guard lock(remembered_.mutex);
-        remembered_.latest = loaded.now;
+        remembered_.not_behind(loaded.now);
     }
     loaded.found = std::move(blind.found);
     loaded.row_exists.resize(batch.commands.size(), false);
@@ -324,16 +329,12 @@ std::optional<Ahead> PostgresSession::take_ahead(const Batch& batch) {
     const auto age = std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now() - ahead->received);
     if (age > ahead_age_max) return std::nullopt;
     for (const Command* command : batch.commands) {
+        // What is swept could come again with tokens that were taken before it went (I3), or just before it expires.
         const auto* claim = std::get_if<Claim>(command);
-        if (claim != nullptr && claim->policy.retention.identity.value_or(ahead_retention_min) < ahead_retention_min)
-            return std::nullopt;
+        if (claim != nullptr && claim->policy.retention.identity) return std::nullopt;
     }
-    ahead->now += age;
-    // No session goes back behind another one, by the way that their answers took.
     const std::lock_guard lock(remembered_.mutex);
-    if (remembered_.latest > ahead->now && remembered_.latest - ahead->now <= ahead_way_max)
-        ahead->now = remembered_.latest;
-    remembered_.latest = ahead->now;
+    ahead->now = remembered_.not_behind(ahead->now + age);
     return ahead;
 }
 
