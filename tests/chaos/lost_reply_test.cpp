@@ -145,21 +145,22 @@ TEST_F(LostReply, AClaimNobodyWaitsForAnyMoreIsReleased) {  // I6
 }
 
 TEST_F(LostReply, ABatchThatFollowsAnotherIsOneRoundTrip) {
-    std::atomic<int> turns = 0;
-    std::atomic<bool> server_spoke = true;
-    gate_.watch([&](Direction direction, std::string_view piece) {
-        if (direction == Direction::to_client) server_spoke = true;
-        if (direction == Direction::to_server && server_spoke.exchange(false)) ++turns;
+    // Shared, since connections are closed after the end of this.
+    const auto turns = std::make_shared<std::atomic<int>>(0);
+    const auto server_spoke = std::make_shared<std::atomic<bool>>(true);
+    gate_.watch([turns, server_spoke](Direction direction, std::string_view piece) {
+        if (direction == Direction::to_client) *server_spoke = true;
+        if (direction == Direction::to_server && server_spoke->exchange(false)) ++*turns;
         return piece.size();
     });
     int fewest = 100;
     for (int i = 0; i < 100 && fewest > 2; ++i) {
-        turns = 0;
+        *turns = 0;
         const Claim command = claim("turn" + std::to_string(i));
         const auto answer = committer_->claim(command);
         ASSERT_TRUE(answer && std::holds_alternative<Claimed>(*answer));
         ASSERT_TRUE(committer_->settle(holder(command, std::get<Claimed>(*answer)), {200, "done", true}));
-        fewest = std::min(fewest, turns.load());  // a slow machine may need more, now and then
+        fewest = std::min(fewest, turns->load());  // a slow machine may need more, now and then
     }
     EXPECT_EQ(fewest, 2) << "for claim and settle together";
 }
