@@ -31,6 +31,10 @@ int main(int argc, char** argv) {
     app.add_option("--bytes", settings.body_bytes, "of a message's body")
         ->check(CLI::Range(64, 1 << 20))
         ->capture_default_str();
+    app.add_option("--unacknowledged", settings.tuning.unacknowledged_max,
+                   "at Semel at once: RabbitMQ's prefetch, and of NATS")
+        ->check(CLI::Range(1, 65535))
+        ->capture_default_str();
     app.add_flag("--latency", latency, "instead: how long one message takes at a low rate");
     app.add_flag("--poison", poison, "instead: with 1 % of messages that fail for good");
     app.add_flag("--check", check, "exit with 1 if a target is missed");

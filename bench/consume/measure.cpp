@@ -56,7 +56,7 @@ void measure_throughput(const ConsumeSettings& settings, Report& report) {
         };
         const auto semel = [&](int lanes) {
             return [&, lanes](const std::string& topic, int count) {
-                return run_semel(*broker, topic, count, settings.postgres, lanes).seconds;
+                return run_semel(*broker, topic, count, settings, lanes).seconds;
             };
         };
         const auto textbook = [&](const std::string& topic, int count) {
@@ -112,7 +112,7 @@ void measure_poison(const ConsumeSettings& settings, Report& report) {
                 database.reset();
                 const Filled filled(*broker, make_messages(name, settings.messages, settings.body_bytes, 0));
                 return of(settings.messages,
-                          run_semel(*broker, filled.topic(), settings.messages, settings.postgres, 4, poison).seconds);
+                          run_semel(*broker, filled.topic(), settings.messages, settings, 4, poison).seconds);
             };
         };
         Rounds rounds;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "support/report.hpp"
+#include "tests/consumers/broker.hpp"
 
 namespace semel::bench {
 
@@ -16,6 +17,7 @@ struct ConsumeSettings {
     int textbook_messages = 2'000;  ///< for the slow one
     int latency_messages = 100;
     int body_bytes = 1024;
+    test::Tuning tuning{};  ///< of the source that Semel reads
 };
 
 /// Messages per second: the client alone, the textbook loop, Semel, and the database's own limit.

@@ -202,8 +202,8 @@ void run_semel_until(test::Broker& broker, const std::string& topic, const std::
     (void)(*consumer)->run(stop);
 }
 
-SemelRun run_semel(test::Broker& broker, const std::string& topic, int count, const std::string& uri, int lanes,
-                   Poison poison) {
+SemelRun run_semel(test::Broker& broker, const std::string& topic, int count, const ConsumeSettings& settings,
+                   int lanes, Poison poison) {
     ConsumerOptions options;
     options.name = "semel";
     options.retries = {.tries_max = 1};
@@ -219,12 +219,13 @@ SemelRun run_semel(test::Broker& broker, const std::string& topic, int count, co
         news.notify_all();
     };
     constexpr std::size_t one_in = 100;
-    auto consumer = Consumer::make(options, broker.open(topic, "semel"), open_inboxes(uri, lanes), [&](Work& work) {
-        const bool fails = poison != Poison::none && std::hash<std::string>{}(work.event.id) % one_in == 0;
-        if (fails && poison == Poison::at_once) throw std::runtime_error("poison");
-        credit(work.transaction.postgres, account_of(work.event.data));
-        if (fails) throw std::runtime_error("poison");
-    });
+    auto consumer = Consumer::make(
+        options, broker.open(topic, "semel", settings.tuning), open_inboxes(settings.postgres, lanes), [&](Work& work) {
+            const bool fails = poison != Poison::none && std::hash<std::string>{}(work.event.id) % one_in == 0;
+            if (fails && poison == Poison::at_once) throw std::runtime_error("poison");
+            credit(work.transaction.postgres, account_of(work.event.data));
+            if (fails) throw std::runtime_error("poison");
+        });
     if (!consumer) throw std::runtime_error(consumer.failure().message);
     SemelRun run;
     std::jthread thread([&](const std::stop_token& stop) { (void)(*consumer)->run(stop); });

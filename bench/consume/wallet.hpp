@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "consume/settings.hpp"
 #include "semel/consumer.hpp"
 #include "tests/consumers/broker.hpp"
 
@@ -50,8 +51,8 @@ struct SemelRun {
 /// Of one id in a hundred the handler fails for good.
 enum class Poison : std::uint8_t { none, at_once, after_its_write };
 /// Until `count` messages have met their fate.
-SemelRun run_semel(test::Broker& broker, const std::string& topic, int count, const std::string& uri, int lanes,
-                   Poison poison = Poison::none);
+SemelRun run_semel(test::Broker& broker, const std::string& topic, int count, const ConsumeSettings& settings,
+                   int lanes, Poison poison = Poison::none);
 /// One after the other as they come, until stopped; `done` counts the commits.
 void run_textbook_until(test::Broker& broker, const std::string& topic, const std::string& uri,
                         const std::stop_token& stop, std::atomic<std::uint64_t>& done);

@@ -73,8 +73,8 @@ struct ConsumerOptions {
     std::optional<std::int64_t> sequence_first = 1;
     std::size_t batch_max = 256;    ///< messages in one transaction, at most 1024
     std::size_t batches_ahead = 2;  ///< fetched while one is worked on
-    /// Messages between two savepoints, at most: as many are run again when one fails that has written. 256 while all goes
-    /// well, 8 after a failure.
+    /// Messages between two savepoints while all goes well, and 8 for a while after a failure: as many are run again when one
+    /// fails that has written.
     std::size_t marks_every = 256;
     Duration lease = std::chrono::seconds{30};          ///< of handlers with steps
     Duration progress_every = std::chrono::seconds{5};  ///< how often progress is noted for the sweep

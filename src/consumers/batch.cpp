@@ -23,7 +23,11 @@ bool waits(Fate fate) { return fate == Fate::held || fate == Fate::behind || fat
 }  // namespace
 
 Batch::Batch(const ConsumerOptions& options, Inbox& inbox, const Handler& handler)
-    : options_(options), inbox_(inbox), handler_(handler), shelf_(inbox, options.name) {}
+    : options_(options),
+      inbox_(inbox),
+      handler_(handler),
+      shelf_(inbox, options.name),
+      marks_apart_(options.marks_every) {}
 
 void Batch::at(std::string_view point) const {
     if (options_.at) options_.at(point);
@@ -216,12 +220,11 @@ Status Batch::run(std::vector<Item>& items) {
     // seldom wait for each other's rows in a circle.
     std::ranges::stable_sort(open, {},
                              [&](std::size_t i) -> const std::string& { return items[i].message->ordering_key; });
-    const std::size_t most = std::max<std::size_t>(1, options_.marks_every);
     bool any_undone = false;
     bool at_mark = uses_ledger(options_);  // the claims have left one
     for (std::size_t first = 0; first < open.size();) {
         // A message that has failed before is likely to fail again: nobody else is run again for it.
-        const std::size_t wanted = items[open[first]].tries > 1 ? 1 : std::min(marks_apart_, most);
+        const std::size_t wanted = items[open[first]].tries > 1 ? 1 : std::max<std::size_t>(1, marks_apart_);
         const std::size_t count = std::min(wanted, open.size() - first);
         if (!at_mark) {
             if (auto marked = inbox_.mark(); !marked) return marked;
@@ -230,12 +233,12 @@ Status Batch::run(std::vector<Item>& items) {
         if (!ran) return ran.failure();
         if (*ran != Chunk::done) {
             any_undone = true;
-            marks_apart_ = marks_apart_min;  // where one failed there may be more
+            marks_apart_ = std::min(marks_few, options_.marks_every);  // where one failed there may be more
         }
         at_mark = *ran == Chunk::undone;
         if (!at_mark) first += count;
     }
-    if (!any_undone) marks_apart_ = std::min(2 * marks_apart_, marks_apart_max);
+    if (!any_undone) marks_apart_ = std::min(2 * marks_apart_, options_.marks_every);
     return Done{};
 }
 
@@ -262,7 +265,7 @@ Result<Batch::Chunk> Batch::run_chunk(std::vector<Item>& items, std::span<const 
             if (undone) break;
         }
         if (!undone) return what;
-        if (chunk.size() > marks_apart_min) return Chunk::undone;
+        if (chunk.size() > marks_few) return Chunk::undone;
     }
 }
 

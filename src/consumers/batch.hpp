@@ -28,8 +28,7 @@ public:
     [[nodiscard]] TimePoint began() const override { return now_; }
 
 private:
-    static constexpr std::size_t marks_apart_min = 8;
-    static constexpr std::size_t marks_apart_max = 256;
+    static constexpr std::size_t marks_few = 8;  ///< messages between two marks after a failure
 
     Status begin();
     Status apply_in_transaction(std::vector<Item>& items);
@@ -66,7 +65,7 @@ private:
     Shelf shelf_;
     TimePoint now_{};
     GroupState group_{};
-    std::size_t marks_apart_ = marks_apart_max;  ///< messages; never more than the options say
+    std::size_t marks_apart_;  ///< messages between two marks: between marks_few and what the options say
 };
 
 }  // namespace semel
