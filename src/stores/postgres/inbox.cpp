@@ -211,9 +211,7 @@ Result<Inbox::Begun> PostgresInbox::begin_and_ask(std::string_view sql, std::spa
         wire_->send_kept("select set_config('lock_timeout', $1, true)", limit);
         send(first);
         // I5, I3: the clock and the tokens after the locks.
-        wire_->send_kept(
-            "select (extract(epoch from clock_timestamp()) * 1000000)::bigint, nextval('semel.token'), "
-            "current_setting('synchronous_commit') = 'off'");
+        wire_->send_kept(moment_sql.c_str());
         auto answered = round_trip("begin a batch");
         if (auto* failure = std::get_if<Failure>(&answered)) {
             // A connection that died while idle says so on first use; nothing happened.
@@ -225,14 +223,14 @@ Result<Inbox::Begun> PostgresInbox::begin_and_ask(std::string_view sql, std::spa
             continue;
         }
         const auto& rows = std::get<0>(answered);
-        const Rows& row = rows.back();
-        if (row.bytes(0, 2) == std::string_view("\1", 1)) {
+        const Moment moment = moment_of(rows.back());
+        if (!moment.durable) {
             roll_back();
             return Failure{Code::unavailable,
                            fmt::format("{}: synchronous_commit is off: nothing is claimed until it is on", text())};
         }
-        now_ = time_from_micros(row.integer(0, 0));
-        first_token_.value = static_cast<std::uint64_t>(row.integer(0, 1));
+        now_ = moment.now;
+        first_token_ = moment.first_token;
         return Begun{now_, sql_rows(rows[rows.size() - 2])};
     }
     return Failure{Code::unavailable, fmt::format("begin a batch on {}: connection lost", text())};

@@ -67,8 +67,7 @@ enum class Look {
 
 /// What a batch needs of the server before it is decided, brought along by the batch before it on the same connection.
 struct Ahead {
-    TimePoint now;
-    Token first_token;
+    Moment moment;
     std::chrono::steady_clock::time_point received;
 };
 /// It is used if it is younger than this, and was this soon on its way back: the server's clock is that much later at most.
@@ -89,11 +88,6 @@ struct Remembered {
         return latest;
     }
 };
-
-/// Microseconds of the server's clock, a block of tokens, whether commits do not wait for the disk.
-constexpr const char* moment_sql =
-    "select (extract(epoch from clock_timestamp()) * 1000000)::bigint, nextval('semel.token'), "
-    "current_setting('synchronous_commit') = 'off'";
 
 /// Whether a command may be decided on a remembered record: those that leave the row there.
 bool may_be_blind(const Command& command) {
@@ -134,9 +128,9 @@ private:
     struct Loaded {
         std::vector<Found> found;
         std::vector<bool> row_exists;
-        TimePoint now;
-        Token first_token;
-        bool begun = true;  ///< false: nothing was sent, and `now` is what the server's clock has reached at least
+        Moment moment;
+        bool begun =
+            true;  ///< false: nothing was sent, and the moment is one that the server's clock has reached at least
     };
 
     Status set_up_session();
@@ -146,7 +140,7 @@ private:
     static Batch flatten(std::span<const Group> groups);
     Blind blind(const Batch& batch, Look look);
     Result<Loaded> load(const Batch& batch, Blind& blind);
-    std::optional<Ahead> take_ahead(const Batch& batch);
+    std::optional<Moment> take_ahead(const Batch& batch);
     void send_begin(const Batch& batch);
     [[nodiscard]] bool sets(const Batch& batch) const { return !wire_->direct() || batch.again; }
     Result<Written> write(const Batch& batch, const Plan& planned, const Blind& blind, const Loaded& loaded);
@@ -263,8 +257,7 @@ Result<PostgresSession::Loaded> PostgresSession::load(const Batch& batch, Blind&
     if (ahead && wanted.empty())
         return Loaded{.found = std::move(blind.found),
                       .row_exists = std::vector<bool>(batch.commands.size(), false),
-                      .now = ahead->now,
-                      .first_token = ahead->first_token,
+                      .moment = *ahead,
                       .begun = false};
 
     send_begin(batch);
@@ -277,23 +270,22 @@ Result<PostgresSession::Loaded> PostgresSession::load(const Batch& batch, Blind&
     }
     // I5, I3: the clock and the tokens after the locks. What is decided blind was last written before that, and is written
     // only if it still is so then: nobody else has judged it by a later clock.
-    wire_->send_kept(moment_sql);
+    wire_->send_kept(moment_sql.c_str());
     auto answered = wire_->round_trip(options_.timeout);
     if (auto* error = std::get_if<WireError>(&answered)) return failed(*error, "lock the operations of a batch");
     auto& rows = std::get<0>(answered);
-    if (rows.back().bytes(0, 2) == std::string_view("\1", 1)) {
+    Loaded loaded;
+    loaded.moment = moment_of(rows.back());
+    if (!loaded.moment.durable) {
         if (!wire_->roll_back(options_.timeout)) wire_.reset();
         return Failure{Code::unavailable,
                        fmt::format("{}: synchronous_commit is off: nothing is claimed until it is on",
                                    without_password(options_.uri))};
     }
 
-    Loaded loaded;
-    loaded.now = time_from_micros(rows.back().integer(0, 0));
-    loaded.first_token.value = static_cast<std::uint64_t>(rows.back().integer(0, 1));
     {
         const std::lock_guard lock(remembered_.mutex);
-        remembered_.not_behind(loaded.now);
+        remembered_.not_behind(loaded.moment.now);
     }
     loaded.found = std::move(blind.found);
     loaded.row_exists.resize(batch.commands.size(), false);
@@ -323,8 +315,8 @@ Result<PostgresSession::Loaded> PostgresSession::load(const Batch& batch, Blind&
 }
 
 /// The moment as of now, if the batch before has brought one along that is good enough; it is used once.
-std::optional<Ahead> PostgresSession::take_ahead(const Batch& batch) {
-    auto ahead = std::exchange(ahead_, std::nullopt);
+std::optional<Moment> PostgresSession::take_ahead(const Batch& batch) {
+    const auto ahead = std::exchange(ahead_, std::nullopt);
     if (!ahead || batch.again) return std::nullopt;
     const auto age = std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now() - ahead->received);
     if (age > ahead_age_max) return std::nullopt;
@@ -333,9 +325,10 @@ std::optional<Ahead> PostgresSession::take_ahead(const Batch& batch) {
         const auto* claim = std::get_if<Claim>(command);
         if (claim != nullptr && claim->policy.retention.identity) return std::nullopt;
     }
+    Moment moment = ahead->moment;
     const std::lock_guard lock(remembered_.mutex);
-    ahead->now = remembered_.not_behind(ahead->now + age);
-    return ahead;
+    moment.now = remembered_.not_behind(moment.now + age);
+    return moment;
 }
 
 void PostgresSession::send_begin(const Batch& batch) {
@@ -380,7 +373,7 @@ Result<PostgresSession::Written> PostgresSession::write(const Batch& batch, cons
     if (!loaded.begun) send_begin(batch);
     const std::size_t first = loaded.begun ? 0 : sets(batch) ? 2 : 1;  // of the answers below
     const auto send = [&](const std::string& sql, const std::string& until_sql, Params params) {
-        if (!loaded.begun) params.int8(micros(later(loaded.now, ahead_for_max)));
+        if (!loaded.begun) params.int8(micros(later(loaded.moment.now, ahead_for_max)));
         wire_->send_kept((loaded.begun ? sql : until_sql).c_str(), params);
     };
     if (insert_count > 0) send(insert_sql, insert_until_sql, row_params(std::move(inserts)));
@@ -396,7 +389,7 @@ Result<PostgresSession::Written> PostgresSession::write(const Batch& batch, cons
     }
     const bool commit_later = batch.has_large_group && insert_count > 0;
     if (!commit_later) {
-        wire_->send_kept(moment_sql);  // for the next batch
+        wire_->send_kept(moment_sql.c_str());  // for the next batch
         wire_->send("commit");
     }
     const auto sent = std::chrono::steady_clock::now();
@@ -408,11 +401,8 @@ Result<PostgresSession::Written> PostgresSession::write(const Batch& batch, cons
     if (insert_count > 0) written.inserted = sorted_ids(rows[first]);
     if (has_changes) written.changed = sorted_ids(rows[first + (insert_count > 0 ? 1 : 0)]);
     if (!commit_later) {
-        const Rows& moment = rows[rows.size() - 2];
-        const auto received = std::chrono::steady_clock::now();
-        if (received - sent <= ahead_way_max && moment.bytes(0, 2) != std::string_view("\1", 1))
-            ahead_ = Ahead{
-                time_from_micros(moment.integer(0, 0)), {static_cast<std::uint64_t>(moment.integer(0, 1))}, received};
+        const Ahead ahead{moment_of(rows[rows.size() - 2]), std::chrono::steady_clock::now()};
+        if (ahead.moment.durable && ahead.received - sent <= ahead_way_max) ahead_ = ahead;
     } else {
         if (written.inserted.size() != insert_count) {
             if (!wire_->roll_back(options_.timeout)) wire_.reset();
@@ -431,7 +421,8 @@ Result<Executed> PostgresSession::transact(std::span<const Group> groups, Look l
     Blind blind = this->blind(batch, look);
     auto loaded = load(batch, blind);
     if (!loaded) return loaded.failure();
-    Plan planned = plan(groups, std::move(loaded->found), {loaded->now, loaded->first_token, Epoch{}, std::nullopt});
+    Plan planned =
+        plan(groups, std::move(loaded->found), {loaded->moment.now, loaded->moment.first_token, Epoch{}, std::nullopt});
     Written written;
     if (planned.writes.empty()) {
         if (loaded->begun && !wire_->roll_back(options_.timeout)) wire_.reset();
@@ -462,7 +453,7 @@ Result<Executed> PostgresSession::transact(std::span<const Group> groups, Look l
     std::vector<bool> stands;
     for (const Write& write : planned.writes) stands.push_back(done[batch.group_of[write.command]]);
     remember(std::move(planned.writes), std::move(written.records), stands);
-    return answer_rest(groups, Executed{loaded->now, std::move(planned.answers)}, std::move(rest), depth);
+    return answer_rest(groups, Executed{loaded->moment.now, std::move(planned.answers)}, std::move(rest), depth);
 }
 
 /// What was committed of the writes, for the holders' next commands. Not where the application settles in its own

@@ -38,6 +38,15 @@ Found found_in(const Rows& rows, int at) {
     return std::optional<Record>(std::move(*record));
 }
 
+const std::string moment_sql =
+    fmt::format("{}, nextval('semel.token'), current_setting('synchronous_commit') <> 'off'", clock_sql);
+
+Moment moment_of(const Rows& rows) {
+    return {.now = time_from_micros(rows.integer(0, 0)),
+            .first_token = {static_cast<std::uint64_t>(rows.integer(0, 1))},
+            .durable = rows.bytes(0, 2) == std::string_view("\1", 1)};
+}
+
 namespace {
 
 /// What every writing of rows brings, as the first five parameters.

@@ -19,6 +19,14 @@ inline constexpr std::int16_t released_state = 0;
 
 inline constexpr std::string_view columns = "op, token, due, state, scope, key, record, outcome";
 inline constexpr const char* clock_sql = "select (extract(epoch from clock_timestamp()) * 1000000)::bigint";
+/// What a transaction needs of the server before it decides: its clock, and a block of tokens.
+struct Moment {
+    TimePoint now;
+    Token first_token;
+    bool durable = true;  ///< false: synchronous_commit is off, and nothing may be told of a commit
+};
+extern const std::string moment_sql;
+Moment moment_of(const Rows& rows);
 extern const std::string insert_sql;  ///< takes row_params; returns the ids it has put in
 extern const char* const update_sql;  ///< takes row_params
 extern const std::string change_sql;  ///< takes change_params; returns the ids of the rows that were as expected
