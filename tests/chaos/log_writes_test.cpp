@@ -13,23 +13,19 @@
 namespace semel::sqlite {
 namespace {
 
+using test::opened;
+
 struct GatheredLog : testing::Test {
     GatheredLog() {
         connection = opened(path);
         must(
             "pragma journal_mode=wal; pragma synchronous=normal; pragma wal_autocheckpoint=0;"
             "create table t (n integer primary key, text text)");
-        sqlite3_file* log = nullptr;
         EXPECT_EQ(sqlite3_file_control(connection.get(), "main", SQLITE_FCNTL_JOURNAL_POINTER, &log), SQLITE_OK);
         counted.emplace(log);
         writes.attach(log);
     }
 
-    static Connection opened(const std::string& file) {
-        sqlite3* raw = nullptr;
-        EXPECT_EQ(sqlite3_open(file.c_str(), &raw), SQLITE_OK);
-        return Connection(raw);
-    }
     void must(const char* sql) {
         const Status done = run(connection.get(), sql);
         EXPECT_TRUE(done) << done.failure().message;
@@ -61,6 +57,7 @@ struct GatheredLog : testing::Test {
     test::TempFolder folder;
     std::string path = (folder.path() / "t.db").string();
     LogWrites writes;
+    sqlite3_file* log = nullptr;
     std::optional<test::CountedFile> counted;
     Connection connection;
 };
@@ -103,6 +100,20 @@ TEST_F(GatheredLog, ThatCannotBeWrittenFailsTheCommitAndLeavesNothing) {
     must("insert into t values (2, 'second')");
     must("commit");
     expect_everywhere("select count(*) from t", "2");
+}
+
+TEST_F(GatheredLog, ThatCouldNotBeWrittenIsNotWrittenLater) {
+    must("insert into t values (0, 'first')");  // what follows it is gathered
+    begin();
+    must(thousand_rows);
+    counted->writes = 0;
+    counted->refused_from = 1;
+    EXPECT_FALSE(run(connection.get(), "commit"));  // its caller is told that nothing was done
+    counted->refused_from = test::CountedFile::no_call;
+    const int refused = counted->writes;
+    EXPECT_NE(log->pMethods->xSync(log, SQLITE_SYNC_NORMAL), SQLITE_OK);
+    EXPECT_EQ(counted->writes, refused);
+    expect_everywhere("select count(*) from t", "1");
 }
 
 TEST_F(GatheredLog, OfARolledBackTransactionIsForgotten) {

@@ -35,13 +35,11 @@ public:
     CutAtCommit(Direction direction, std::size_t bytes) : direction_(direction), bytes_(bytes) {}
 
     std::size_t operator()(Direction direction, std::string_view piece) {
-        if (direction == Direction::to_client) server_spoke_->store(true);
-        if (direction == Direction::to_server && server_spoke_->exchange(false)) ++*turns_;
-        // The client says "commit" in a Parse message; the server answers with the tag COMMIT.
-        const auto at = piece.find(direction == Direction::to_server ? said_ : "COMMIT");
+        turns_.see(direction);
+        const auto at = piece.find(commit_in(direction));
         if (done_->load() || direction != direction_ || at == std::string_view::npos) return piece.size();
         *done_ = true;
-        *whole_ = *turns_ == 1;
+        *whole_ = turns_.count() == 1;
         // Bytes are counted from a little before the word, over the rest of the piece.
         const std::size_t from = at > 8 ? at - 8 : 0;
         return std::min(from + bytes_, piece.size() - 1);
@@ -51,16 +49,11 @@ public:
     [[nodiscard]] bool whole() const { return *whole_; }
 
 private:
-    using Flag = std::shared_ptr<std::atomic<bool>>;
-    static Flag flag(bool value) { return std::make_shared<std::atomic<bool>>(value); }
-
-    static constexpr std::string_view said_{"\0commit\0", 8};
     Direction direction_;
     std::size_t bytes_;
-    Flag done_ = flag(false);
-    Flag whole_ = flag(false);
-    Flag server_spoke_ = flag(true);
-    std::shared_ptr<std::atomic<int>> turns_ = std::make_shared<std::atomic<int>>(0);
+    std::shared_ptr<std::atomic<bool>> done_ = std::make_shared<std::atomic<bool>>(false);
+    std::shared_ptr<std::atomic<bool>> whole_ = std::make_shared<std::atomic<bool>>(false);
+    Turns turns_;
 };
 
 TEST_F(LostReply, ACutAtAnyByteOfTheCommitExchangeLeavesOneGrantAndOneOutcome) {  // I6, I10
@@ -145,22 +138,19 @@ TEST_F(LostReply, AClaimNobodyWaitsForAnyMoreIsReleased) {  // I6
 }
 
 TEST_F(LostReply, ABatchThatFollowsAnotherIsOneRoundTrip) {
-    // Shared, since connections are closed after the end of this.
-    const auto turns = std::make_shared<std::atomic<int>>(0);
-    const auto server_spoke = std::make_shared<std::atomic<bool>>(true);
-    gate_.watch([turns, server_spoke](Direction direction, std::string_view piece) {
-        if (direction == Direction::to_client) *server_spoke = true;
-        if (direction == Direction::to_server && server_spoke->exchange(false)) ++*turns;
+    Turns turns;
+    gate_.watch([turns](Direction direction, std::string_view piece) mutable {
+        turns.see(direction);
         return piece.size();
     });
     int fewest = 100;
     for (int i = 0; i < 100 && fewest > 2; ++i) {
-        *turns = 0;
+        turns.reset();
         const Claim command = claim("turn" + std::to_string(i));
         const auto answer = committer_->claim(command);
         ASSERT_TRUE(answer && std::holds_alternative<Claimed>(*answer));
         ASSERT_TRUE(committer_->settle(holder(command, std::get<Claimed>(*answer)), {200, "done", true}));
-        fewest = std::min(fewest, turns->load());  // a slow machine may need more, now and then
+        fewest = std::min(fewest, turns.count());  // a slow machine may need more, now and then
     }
     EXPECT_EQ(fewest, 2) << "for claim and settle together";
 }

@@ -13,6 +13,8 @@
 namespace semel::sqlite {
 namespace {
 
+using test::opened;
+
 struct MovedPages : testing::Test {
     MovedPages() {
         writer = opened(path);
@@ -30,11 +32,6 @@ struct MovedPages : testing::Test {
              "insert into t select n, hex(zeroblob(500)) from k");
     }
 
-    static Connection opened(const std::string& file) {
-        sqlite3* raw = nullptr;
-        EXPECT_EQ(sqlite3_open(file.c_str(), &raw), SQLITE_OK);
-        return Connection(raw);
-    }
     static void must(sqlite3* connection, const char* sql) {
         const Status done = run(connection, sql);
         EXPECT_TRUE(done) << done.failure().message;

@@ -503,8 +503,7 @@ TEST(WorkflowLostReply, EveryCommitOfAnOrderMayLoseItsReply) {
     std::atomic<int> nth = 0;  // COMMITs to let pass; negative: none is cut
     std::atomic<Direction> side = Direction::to_client;
     gate.watch([&](Direction direction, std::string_view piece) -> std::size_t {
-        constexpr std::string_view said{"\0commit\0", 8};  // in a Parse message
-        const auto word = piece.find(direction == Direction::to_server ? said : "COMMIT");
+        const auto word = piece.find(commit_in(direction));
         if (direction != side || word == std::string_view::npos || nth < 0 || nth-- > 0) return piece.size();
         return word;
     });

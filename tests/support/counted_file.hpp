@@ -5,8 +5,20 @@
 
 #include <algorithm>
 #include <limits>
+#include <string>
+
+#include "base/assert.hpp"
+#include "stores/sqlite/database.hpp"
 
 namespace semel::test {
+
+/// A connection of its own to a file; ends the test's process if there is none.
+inline sqlite::Connection opened(const std::string& file) {
+    sqlite3* raw = nullptr;
+    const int result = sqlite3_open(file.c_str(), &raw);
+    SEMEL_ASSERT(result == SQLITE_OK, "a test's own file can be opened");
+    return sqlite::Connection(raw);
+}
 
 /// One at a time: whoever stands above calls with a file whose methods are its own, so that this is found by its instance.
 class CountedFile : private sqlite3_io_methods {

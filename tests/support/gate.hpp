@@ -4,13 +4,38 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
+#include <string_view>
 #include <thread>
 #include <vector>
 
 namespace semel::test {
 
 enum class Direction { to_server, to_client };
+
+/// What stands in the piece that commits: the client's COMMIT in a Parse message, or the tag in the server's answer.
+constexpr std::string_view commit_in(Direction direction) {
+    return direction == Direction::to_server ? std::string_view("\0commit\0", 8) : "COMMIT";
+}
+
+/// How often the client has spoken after the server had: the round trips, if they begin with one. Copies count together.
+class Turns {
+public:
+    void see(Direction direction) {
+        if (direction == Direction::to_client) state_->server_spoke = true;
+        if (direction == Direction::to_server && state_->server_spoke.exchange(false)) ++state_->count;
+    }
+    void reset() { state_->count = 0; }
+    [[nodiscard]] int count() const { return state_->count; }
+
+private:
+    struct State {
+        std::atomic<bool> server_spoke = true;
+        std::atomic<int> count = 0;
+    };
+    std::shared_ptr<State> state_ = std::make_shared<State>();
+};
 
 /// Forwards every connection to 127.0.0.1:`server_port`. Thread safe.
 class Gate {
